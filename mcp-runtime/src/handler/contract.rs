@@ -267,6 +267,9 @@ pub(crate) struct Function {
     pub(crate) schemas: SchemaProfile,
     /// The arguments of a tool that HTTP clients repeat in headers.
     pub(crate) headers: Vec<MirroredArgument>,
+    /// Whether only pages call the tool.
+    #[cfg(feature = "ui")]
+    pub(crate) is_app_only: bool,
     /// The list element in each revision, encoded on first use. Registries that share the function also share the
     /// element.
     pub(crate) encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],

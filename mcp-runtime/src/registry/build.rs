@@ -142,6 +142,8 @@ impl<'a> Builder<'a> {
             },
             schemas: self.schemas,
             headers,
+            #[cfg(feature = "ui")]
+            is_app_only: crate::ui::ToolUi::of(&common.meta).is_ok_and(|ui| ui.is_app_only()),
             encoded: std::array::from_fn(|_| OnceLock::new()),
             name,
             entry,

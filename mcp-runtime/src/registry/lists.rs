@@ -24,13 +24,21 @@ pub(crate) enum ListKind {
     Prompts,
     Resources,
     Templates,
+    /// The tools without the tools that only pages call.
+    #[cfg(feature = "ui")]
+    ModelTools,
 }
+
+/// The number of list kinds.
+const LISTS: usize = if cfg!(feature = "ui") { 5 } else { 4 };
 
 impl ListKind {
     /// Returns the member of the result that holds the list.
     pub(super) fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
+            #[cfg(feature = "ui")]
+            Self::ModelTools => "tools",
             Self::Prompts => "prompts",
             Self::Resources => "resources",
             Self::Templates => "resourceTemplates",
@@ -42,7 +50,7 @@ impl ListKind {
 #[derive(Debug)]
 pub(crate) struct Lists {
     /// The pages of each list, in the order of [`ListKind`].
-    pages: [Vec<Page>; 4],
+    pages: [Vec<Page>; LISTS],
 }
 
 #[derive(Debug)]
@@ -53,7 +61,7 @@ pub(super) struct Page {
 }
 
 impl Lists {
-    pub(super) fn new(pages: [Vec<Page>; 4]) -> Self {
+    pub(super) fn new(pages: [Vec<Page>; LISTS]) -> Self {
         Self { pages }
     }
 

@@ -205,7 +205,7 @@ impl Registry {
         self.requires_scopes = requires_scopes;
         #[cfg(feature = "ui")]
         {
-            self.has_app_only_tools = self.tools.all().any(|(tool, _)| tool.info().is_app_only());
+            self.has_app_only_tools = self.tools.all().any(|(tool, _)| tool.is_app_only);
         }
         self
     }
@@ -317,6 +317,11 @@ impl Registry {
         listed
     }
 
+    #[cfg(feature = "ui")]
+    fn model_tools(&self) -> Vec<&Function> {
+        self.tools().iter().map(|tool| &**tool).filter(|tool| !tool.is_app_only).collect()
+    }
+
     /// Returns whether a function contributes to `resources/list`.
     pub(crate) fn lists_resources(&self) -> bool {
         self.templates().iter().any(|template| template.list_fn().is_some())
@@ -343,6 +348,12 @@ impl Registry {
                 pager.pages(ListKind::Prompts, self.prompts()),
                 pager.pages(ListKind::Resources, &self.listed_resources()),
                 pager.pages(ListKind::Templates, self.templates()),
+                #[cfg(feature = "ui")]
+                if self.has_app_only_tools {
+                    pager.pages(ListKind::ModelTools, &self.model_tools())
+                } else {
+                    Vec::new()
+                },
             ])
         })
     }
@@ -366,6 +377,8 @@ impl Registry {
             ListKind::Prompts => pager.page_of(list, self.prompts(), cursor, sees),
             ListKind::Resources => pager.page_of(list, &self.listed_resources(), cursor, sees),
             ListKind::Templates => pager.page_of(list, self.templates(), cursor, sees),
+            #[cfg(feature = "ui")]
+            ListKind::ModelTools => pager.page_of(list, &self.model_tools(), cursor, sees),
         }
     }
 

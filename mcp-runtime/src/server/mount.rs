@@ -37,7 +37,8 @@ impl Mounted {
 
 impl Server {
     /// Adds the functions of another server, with `prefix` and `_` in front of their names. URIs, which functions write into
-    /// their results, and the names of methods do not change.
+    /// their results, and the names of methods do not change. Neither does the text of pages, which must call tools by the names
+    /// with the prefix, as in `app.call("notes_search")`.
     ///
     /// Everything that the other server says about its functions continues to hold for them, and only for them: names, scopes,
     /// [`layer`](Self::layer)s, which run inside the layers of this server, and [`visible_to`](Self::visible_to). Rules that

@@ -36,8 +36,8 @@ pub trait Page {
 
 /// A type that a page may return: text (`String`, `&str`, `Cow<str>`, `Box<str>`), or a `Result` of it.
 ///
-/// The text is an HTML document. In it, `<script src="mcp-runtime:bridge"></script>` becomes the script that connects the
-/// page to its host.
+/// The text is an HTML document. In it, `<script src="mcp-runtime:bridge"></script>`, written exactly so, becomes the script
+/// that connects the page to its host.
 #[diagnostic::on_unimplemented(
     message = "a page cannot return `{Self}`",
     label = "unsupported return type",

@@ -158,7 +158,8 @@ fn tools_of_the_page_are_listed_only_for_clients_with_pages() {
             (json!({}), false),
             (json!(true), false),
         ] {
-            let expected: &[&str] = if is_shown {
+            // Earlier revisions have no `_meta` of tools, from which a client could learn that it hides them.
+            let expected: &[&str] = if is_shown && revision.as_str() >= "2025-06-18" {
                 &["count", "list_notes", "move_note", "reset", "show"]
             } else {
                 &["count", "list_notes", "show"]
@@ -208,7 +209,7 @@ async fn a_page_is_one_text() {
         ),
         &format!("<body style=\"background: url(&quot;{image}&quot;)\">"),
         &format!("<img alt=\"&quot;a&quot;\" src=\"{image}\">"),
-        "<script>document.title = \"<\\/script><\\!--\";\n// fetch(\"https://comment.example\")\n</script></body>",
+        "<script>document.title = \"\\x3c/script>\\x3c!--\";\n// fetch(\"https://comment.example\")\n</script></body>",
     ] {
         assert!(html.contains(expected), "{expected}\nis missing in\n{html}");
     }

@@ -16,6 +16,9 @@ use crate::{
 /// How long to wait for the exit of the server.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The source of the script that the runtime replaces with the bridge. A page that still contains it has no bridge.
+const BRIDGE: &str = "mcp-runtime:bridge";
+
 /// Connects as a client that shows pages, reads the page of each tool, and looks for calls of unknown tools.
 ///
 /// # Errors
@@ -50,7 +53,14 @@ async fn check_tools(findings: &mut Findings, session: &mut RawSession, tools: &
             Err(why) => Err(format!("cannot be read: {why}")),
         };
         match html {
-            Ok(html) => check_calls(findings, uri, &html, tools),
+            Ok(html) => {
+                if html.contains(BRIDGE) {
+                    let why =
+                        format!("contains `{BRIDGE}`, which is replaced only in `<script src=\"{BRIDGE}\"></script>`");
+                    findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}"));
+                }
+                check_calls(findings, uri, &html, tools);
+            }
             Err(why) => findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}")),
         }
     }

@@ -54,6 +54,7 @@ declare namespace mcp {
     _meta?: Record<string, unknown>;
   }
 
+  /** The output, or its member `result` if it has no other: the two cannot be distinguished in the protocol. */
   type Value<Output> = keyof Output extends "result" ? (Output extends { result: infer Inner } ? Inner : Output) : Output;
 
   interface Context {

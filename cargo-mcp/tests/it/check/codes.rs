@@ -386,6 +386,13 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "has the MIME type `text/html`, expected `text/html;profile=mcp-app`",
         ),
         ("bad-page", json!({"result": {"contents": [{"uri": PAGE, "mimeType": MIME_TYPE}]}}), "has no content"),
+        (
+            "bad-page",
+            json!({"result": {"contents": [
+                {"uri": PAGE, "mimeType": MIME_TYPE, "text": "<script src='mcp-runtime:bridge'></script>"}
+            ]}}),
+            "contains `mcp-runtime:bridge`, which is replaced only in `<script src=\"mcp-runtime:bridge\"></script>`",
+        ),
     ] {
         let expected = format!("{page}the page `{PAGE}` {expected}");
         table.push((code, with_page(json!({}), response), none.clone(), expected));

@@ -8,8 +8,8 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{
-    policy::{Policy, Use},
-    scan::{Part, Tag, css_urls, js_urls, parts},
+    policy::{Policy, Use, has_computed_host},
+    scan::{CssUse, Part, Tag, css_urls, js_urls, parts, srcset_urls},
 };
 
 /// The source of the script that the runtime replaces with the bridge.
@@ -138,9 +138,10 @@ impl Bundler<'_> {
 
     /// Reads a file that a source refers to.
     fn read(&mut self, source: Source<'_>, at: usize, reference: &str) -> Option<(PathBuf, Vec<u8>)> {
-        let path = match reference.strip_prefix('/') {
+        let decoded = percent_decoded(reference);
+        let path = match decoded.strip_prefix('/') {
             Some(path) => self.directory.join(path),
-            None => source.directory.join(reference),
+            None => source.directory.join(&decoded),
         };
         let read = path.canonicalize().and_then(|path| Ok((fs::read(&path)?, path)));
         match read {
@@ -174,13 +175,24 @@ impl Bundler<'_> {
         let html = source.text;
         let doctype = "<!doctype html";
         let begins = html.trim_start_matches('\u{feff}').trim_start();
-        if !begins.get(..doctype.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(doctype)) {
+        if !starts_ignoring_case(begins, doctype) {
             self.report(source, 0, "a page begins with `<!doctype html>`");
         }
-        let (mut out, mut deferred) = (String::with_capacity(html.len()), String::new());
+        self.document(source)
+    }
+
+    /// Returns the text of a page, or of a document in `srcdoc`.
+    fn document(&mut self, source: Source<'_>) -> String {
+        let html = source.text;
+        let (mut out, mut deferred, mut body_end) = (String::with_capacity(html.len()), String::new(), None);
         for part in parts(html) {
             match part {
-                Part::Other(range) => out.push_str(&html[range]),
+                Part::Other(range) => {
+                    if starts_ignoring_case(&html[range.clone()], "</body") {
+                        body_end = Some(out.len());
+                    }
+                    out.push_str(&html[range]);
+                }
                 Part::Tag(tag) => self.tag(source, tag, &mut out),
                 Part::Raw(tag, content, end) => match &*tag.name {
                     "script" => self.script(source, tag, content, end, &mut out, &mut deferred),
@@ -195,10 +207,7 @@ impl Bundler<'_> {
                 },
             }
         }
-        if !deferred.is_empty() {
-            let at = out.to_ascii_lowercase().rfind("</body").unwrap_or(out.len());
-            out.insert_str(at, &deferred);
-        }
+        out.insert_str(body_end.unwrap_or(out.len()), &deferred);
         out
     }
 
@@ -222,7 +231,7 @@ impl Bundler<'_> {
             }
         }
         if let Some(set) = tag.get("srcset").filter(|_| matches!(&*tag.name, "img" | "source")).map(str::to_owned) {
-            for candidate in set.split(',').filter_map(|candidate| candidate.split_whitespace().next()) {
+            for candidate in srcset_urls(&set) {
                 match Target::of(candidate) {
                     Target::Url(url) => self.check_url(source, at, Use::Resource, url),
                     Target::File(_) => {
@@ -242,14 +251,30 @@ impl Bundler<'_> {
             ("object" | "embed", ..) => {
                 self.report(source, at, format_args!("hosts forbid `<{}>` in every page", tag.name));
             }
+            ("meta", ..) if tag.get("http-equiv").is_some_and(|value| value.eq_ignore_ascii_case("refresh")) => {
+                self.report(source, at, "`<meta http-equiv=\"refresh\">` would replace the page");
+            }
             ("link", ..) => return self.link(source, tag, out),
             _ => {}
         }
-        if let Some(style) = tag.get("style").filter(|style| style.contains("url(")).map(str::to_owned) {
+        for target in ["href", "xlink:href"].into_iter().filter(|_| tag.name == "use").filter_map(|name| tag.get(name))
+        {
+            if !matches!(Target::of(target), Target::Other) {
+                let message = format!("`<use>` cannot load `{target}`");
+                self.report(source, at, format_args!("{message}\nhelp: write the element into the page"));
+            }
+        }
+        if let Some(style) = tag.get("style").map(str::to_owned) {
             let css = Source { text: &style, ..source };
-            let style = self.style(css, source, at);
-            tag.set("style", style);
-            changed = true;
+            let bundled = self.style(css, source, at);
+            changed |= bundled != style;
+            tag.set("style", bundled);
+        }
+        if let Some(html) = tag.get("srcdoc").filter(|_| tag.name == "iframe").map(str::to_owned) {
+            let name = format!("srcdoc of {}", source.name);
+            let bundled = self.document(Source { name: &name, text: &html, ..source });
+            changed |= bundled != html;
+            tag.set("srcdoc", bundled);
         }
         out.push_str(if changed { tag.html(&tag.name, &[]) } else { source.text[tag.range].to_owned() }.as_str());
     }
@@ -264,8 +289,9 @@ impl Bundler<'_> {
                 let Some((file, css)) = self.read_text(source, at, path) else { return };
                 let css = Source { name: path, text: &css, directory: file.parent().unwrap_or(Path::new("")) };
                 let style = self.style(css, css, 0);
+                tag.is_self_closing = false;
                 out.push_str(&tag.html("style", &["rel", "href", "type", "crossorigin", "integrity"]));
-                out.push_str(&style.replace("</style", r"<\/style"));
+                out.push_str(&escaped(&style, "</style", r"<\"));
                 out.push_str("</style>");
                 return;
             }
@@ -289,7 +315,7 @@ impl Bundler<'_> {
     fn script(
         &mut self,
         source: Source<'_>,
-        tag: Tag,
+        mut tag: Tag,
         content: std::ops::Range<usize>,
         end: usize,
         out: &mut String,
@@ -299,6 +325,16 @@ impl Bundler<'_> {
         let kind = tag.get("type").unwrap_or_default().to_ascii_lowercase();
         let is_module = kind == "module";
         let is_code = is_module || kind.is_empty() || kind.contains("javascript");
+        // Scripts of SVG.
+        for target in ["href", "xlink:href"].into_iter().filter_map(|name| tag.get(name)) {
+            match Target::of(target) {
+                Target::Url(url) => self.check_url(source, at, Use::Resource, url),
+                _ => {
+                    let message = format!("`{target}` cannot become part of a script of SVG");
+                    self.report(source, at, format_args!("{message}\nhelp: write `<script src>` outside of the SVG"));
+                }
+            }
+        }
         let Some(reference) = tag.get("src").map(str::to_owned) else {
             if is_code {
                 self.code(Source { text: &source.text[content.clone()], ..source }, source, content.start);
@@ -317,9 +353,10 @@ impl Bundler<'_> {
                 if is_code {
                     self.code(js, js, 0);
                 }
+                tag.is_self_closing = false;
                 let start = tag.html("script", &["src", "defer", "async", "crossorigin", "integrity"]);
                 // Both sequences would end or change the element.
-                let js = js.text.replace("</script", r"<\/script").replace("<!--", r"<\!--");
+                let js = escaped(&escaped(js.text, "</script", r"\x3c"), "<!--", r"\x3c");
                 let is_deferred = !is_module && (tag.get("defer").is_some() || tag.get("async").is_some());
                 let out = if is_deferred { deferred } else { out };
                 out.push_str(&format!("{start}{js}</script>"));
@@ -336,12 +373,14 @@ impl Bundler<'_> {
     fn code(&mut self, js: Source<'_>, outer: Source<'_>, start: usize) {
         for found in js_urls(js.text) {
             let at = start + found.at;
+            let is_template = js.text[found.at..].starts_with('`');
             match Target::of(found.url) {
+                Target::Url(url) if is_template && has_computed_host(url) => {}
                 Target::Url(url) => {
                     let kind = if found.is_script { Use::Resource } else { Use::Connect };
                     self.check_url(outer, at, kind, url);
                 }
-                // A string that looks like an import, but names no file, is no import.
+                // Strings that name no file are not imports.
                 Target::File(path) => {
                     let base = if path.starts_with('/') { self.directory } else { js.directory };
                     if base.join(path.trim_start_matches('/')).is_file() {
@@ -361,7 +400,16 @@ impl Bundler<'_> {
             let at = start + found.range.start;
             match Target::of(&found.url) {
                 Target::Url(url) => self.check_url(outer, at, Use::Resource, url),
-                Target::File(path) if found.is_import => {
+                Target::Data if found.kind == CssUse::Import => {
+                    self.report(outer, at, "the policy of a page permits no `data:` styles");
+                }
+                Target::File(_) | Target::Data if found.kind == CssUse::Font => {
+                    let message = "the policy of a page permits no fonts in `data:` URIs";
+                    let url: String = found.url.chars().take(40).collect();
+                    let message = format!("{message}, so `{url}` cannot become part of it");
+                    self.report(outer, at, format_args!("{message}\nhelp: load it from an origin in `resources`"));
+                }
+                Target::File(path) if found.kind == CssUse::Import => {
                     let message = format!("the style sheet `{path}` cannot become part of another one");
                     self.report(outer, at, format_args!("{message}\nhelp: link it from the page"));
                 }
@@ -384,18 +432,125 @@ impl Bundler<'_> {
     fn data_uri(&mut self, source: Source<'_>, at: usize, reference: &str) -> Option<String> {
         let extension = reference.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
         let extension = extension.unwrap_or_default();
-        if matches!(&*extension, "woff" | "woff2" | "ttf" | "otf" | "eot") {
-            let message = format!(
-                "the policy of a page permits no fonts in `data:` URIs, so `{reference}` cannot become part of it"
-            );
-            self.report(source, at, format_args!("{message}\nhelp: load it from an origin in `resources`"));
-            return None;
-        }
         let Some((_, mime)) = TYPES.iter().find(|(known, _)| *known == extension) else {
-            self.report(source, at, format_args!("`{reference}` is no known type of image or media"));
+            self.report(source, at, format_args!("`{reference}` has an unsupported file type"));
             return None;
         };
         let (_, bytes) = self.read(source, at, reference)?;
         Some(format!("data:{mime};base64,{}", STANDARD.encode(bytes)))
+    }
+}
+
+fn starts_ignoring_case(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
+}
+
+/// Replaces the `<` with which every `sequence` begins. The sequence is in lower case, and the text in any case.
+fn escaped(text: &str, sequence: &str, replacement: &str) -> String {
+    let (mut out, mut last) = (String::with_capacity(text.len()), 0);
+    for (at, _) in text.to_ascii_lowercase().match_indices(sequence) {
+        out.push_str(&text[last..at]);
+        out.push_str(replacement);
+        last = at + "<".len();
+    }
+    out + &text[last..]
+}
+
+/// Decodes `%20` and the like. Returns the text unchanged if the result is not UTF-8.
+fn percent_decoded(text: &str) -> String {
+    let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((byte, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *byte == b'%').and_then(|digits| str::from_utf8(digits).ok());
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(code.unwrap_or(*byte));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the text of a page whose files are the assets of the integration tests.
+    fn bundled(body: &str) -> Result<String, String> {
+        let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/it/pages/assets"));
+        let directory = directory.canonicalize().unwrap();
+        let policy = Policy::of([&["https://a.example"], &["https://a.example"], &[], &[]]);
+        let mut bundler = Bundler { policy: &policy, directory: &directory, files: Vec::new(), problems: Vec::new() };
+        let doctype = "<!doctype html>";
+        let html = bundler.page(Source { name: "page", text: &format!("{doctype}{body}"), directory: &directory });
+        if bundler.problems.is_empty() { Ok(html.replace(doctype, "")) } else { Err(bundler.problems.join("\n")) }
+    }
+
+    const DOT: &str = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjxjaXJjbGUgcj0iMSIvPjwvc3ZnPg==";
+
+    #[test]
+    fn files_become_part_of_the_page() {
+        let unchanged = [
+            // An element of SVG ends with its tag.
+            r##"<svg><path style="fill: url(#a)" d="M0 0"/><circle r="1"/></svg>"##,
+            r##"<svg><use href="#a"/></svg>"##,
+            // Commas in URLs separate no images.
+            r#"<img srcset="data:image/gif;base64,R0lGODlhAQABAAAAACw= 1x, https://a.example/b.png 2x">"#,
+            // The name of a namespace is not loaded.
+            r#"<style>@namespace svg url(http://www.w3.org/2000/svg); @namespace "x"; a { b: c }</style>"#,
+            r#"<style>@import "https://a.example/a.css" print; a::after { content: "https://b.example" }</style>"#,
+            r#"<style>a { b: image-set("https://a.example/a.png" type("image/png")) }</style>"#,
+            r#"<iframe srcdoc="<p>a</p>"></iframe>"#,
+            "<script>fetch(`https://${host}/`)</script>",
+        ];
+        let image = format!("url(&quot;{DOT}&quot;)");
+        for (body, expected) in unchanged.map(|html| (html, html.to_owned())).into_iter().chain([
+            ("<svg><image href='img/dot.svg'/><g/></svg>", format!("<svg><image href=\"{DOT}\" /><g/></svg>")),
+            ("<img src=img/dot.svg>", format!("<img src=\"{DOT}\">")),
+            ("<img src='img/d%6ft.svg'>", format!("<img src=\"{DOT}\">")),
+            ("<p style='a: URL(img/dot.svg)'>", format!("<p style=\"a: {image}\">")),
+            ("<p style=\"a: image-set('img/dot.svg' 1x)\">", format!("<p style=\"a: image-set({image} 1x)\">")),
+            (
+                "<iframe srcdoc='<img src=img/dot.svg>'></iframe>",
+                format!("<iframe srcdoc=\"<img src=&quot;{DOT}&quot;>\"></iframe>"),
+            ),
+            (
+                "<body><script defer src=ends.js></script>b</body><script>'</body>'</script>",
+                "<body>b<script>'\\x3c/SCRIPT>\\x3c/script> \\x3c!--';\n</script></body><script>'</body>'</script>"
+                    .to_owned(),
+            ),
+            (
+                "<link rel=stylesheet href=ends.css />",
+                "<style>a::after { content: '<\\/STYLE><\\/style>' }\n</style>".to_owned(),
+            ),
+        ]) {
+            assert_eq!(bundled(body), Ok(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn references_that_hosts_block_are_reported() {
+        let forbidden = "the policy of the page forbids `https://b.example/x`";
+        let fonts = "the policy of a page permits no fonts in `data:` URIs";
+        for (body, expected) in [
+            ("<style>@import url(data:text/css,a)</style>", "page:1: the policy of a page permits no `data:` styles"),
+            ("<style>@import 'data:text/css,a';</style>", "the policy of a page permits no `data:` styles"),
+            ("<style>@font-face { src: url(data:font/woff2;base64,AA==) }</style>", fonts),
+            ("<style>@font-face { src: local(a), url(data:application/octet-stream,A) }</style>", fonts),
+            ("<svg><use href='img/dot.svg#a'/></svg>", "`<use>` cannot load `img/dot.svg#a`"),
+            ("<svg><use xlink:href='https://a.example/a.svg#a'/></svg>", "`<use>` cannot load"),
+            ("<svg><script href='https://b.example/x'></script></svg>", forbidden),
+            ("<svg><script xlink:href='board.js'></script></svg>", "`board.js` cannot become part of a script of SVG"),
+            ("<iframe srcdoc='\n<img src=https://b.example/x>'>", "srcdoc of page:2: "),
+            ("<iframe srcdoc='<script>fetch(\"https://b.example/x\")</script>'>", forbidden),
+            ("<meta http-equiv=Refresh content='0; url=https://b.example/x'>", "would replace the page"),
+            ("<style>a { b: image-set('https://b.example/x' 1x) }</style>", forbidden),
+            ("<p style='a: URL(https://b.example/x)'>", forbidden),
+            ("<img src='https://${host}/x'>", "the policy of the page forbids `https://${host}/x`"),
+            ("<script>fetch('https://${host}/x')</script>", "the policy of the page forbids `https://${host}/x`"),
+            ("<!-- --!><img src='https://b.example/x'><!-- -->", forbidden),
+            ("<!--><img src='https://b.example/x'><!-- -->", forbidden),
+            ("<img srcset='a.png, https://a.example/b.png 2x'>", "files in `srcset` cannot become part of the page"),
+        ] {
+            let found = bundled(body).unwrap_err();
+            assert!(found.contains(expected), "{body}\n{found}");
+        }
     }
 }

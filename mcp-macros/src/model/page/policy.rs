@@ -75,10 +75,10 @@ impl Policy {
         (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
     }
 
-    /// Returns whether the policy permits a URL. A URL whose host is not constant is permitted.
+    /// Returns whether the policy permits a URL.
     pub(super) fn permits(&self, kind: Use, url: &str) -> bool {
         let Some((scheme, host, port)) = split(url) else { return false };
-        host.contains('$') || self.0[kind as usize].iter().any(|origin| origin.matches(&scheme, &host, port.as_deref()))
+        self.0[kind as usize].iter().any(|origin| origin.matches(&scheme, &host, port.as_deref()))
     }
 }
 
@@ -119,10 +119,15 @@ impl Origin {
     }
 }
 
+/// Returns whether a script computes the host of the URL in a template literal, as in `https://${host}/`.
+pub(super) fn has_computed_host(url: &str) -> bool {
+    split(url).is_some_and(|(_, host, _)| host.contains("${"))
+}
+
 /// Splits a URL into its scheme, host and port, in lower case. A URL without a scheme, as in `//host/path`, is secure.
 fn split(url: &str) -> Option<(String, String, Option<String>)> {
     let (scheme, rest) = url.strip_prefix("//").map(|rest| ("https", rest)).or_else(|| url.split_once("://"))?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) => (host, Some(port.to_owned())),
         None => (authority, None),
@@ -158,7 +163,8 @@ mod tests {
             ("https://*.a.example", "https://a.example", false),
             ("https://a.example", "https://a.example.evil.example", false),
             ("https://a.example", "https://b.example", false),
-            ("https://a.example", "https://${host}/x", true),
+            ("https://a.example", "https://${host}/x", false),
+            ("https://*.a.example", r"https://evil.example\.a.example", false),
         ] {
             assert_eq!(Policy::of([&[origin], &[], &[], &[]]).permits(Use::Connect, url), expected, "{origin} {url}");
         }

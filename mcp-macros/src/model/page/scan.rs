@@ -13,6 +13,8 @@ pub(super) struct Tag {
     pub(super) range: Range<usize>,
     /// The attributes, with names in lower case and decoded values.
     pub(super) attributes: Vec<(String, String)>,
+    /// Whether the tag ends with `/>`, which ends an element of SVG.
+    pub(super) is_self_closing: bool,
 }
 
 impl Tag {
@@ -36,7 +38,7 @@ impl Tag {
                 html.push_str(&format!("=\"{}\"", value.replace('&', "&amp;").replace('"', "&quot;")));
             }
         }
-        html + ">"
+        html + if self.is_self_closing { " />" } else { ">" }
     }
 }
 
@@ -63,7 +65,10 @@ pub(super) fn parts(html: &str) -> Vec<Part> {
         if start > at {
             parts.push(Part::Other(at..start));
         }
-        let until = |end: &str| rest.find(end).map_or(html.len(), |found| start + found + end.len());
+        let until = |end: &str, from: usize| {
+            let found = rest.get(from..).and_then(|rest| rest.find(end));
+            found.map_or(html.len(), |found| start + from + found + end.len())
+        };
         if rest[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
             let tag = tag(html, start);
             at = tag.range.end;
@@ -78,7 +83,7 @@ pub(super) fn parts(html: &str) -> Vec<Part> {
             parts.push(Part::Raw(tag, content, at));
             continue;
         }
-        at = if rest.starts_with("<!--") { until("-->") } else { until(">") };
+        at = if rest.starts_with("<!--") { until("-->", 2).min(until("--!>", 4)) } else { until(">", 0) };
         parts.push(Part::Other(start..at));
     }
     parts
@@ -98,10 +103,10 @@ fn tag(html: &str, start: usize) -> Tag {
     let is_space = |byte: u8| byte.is_ascii_whitespace();
     let name = skip(&mut at, &|byte| !is_space(byte) && !b"/>".contains(&byte)).to_ascii_lowercase();
     let mut attributes: Vec<(String, String)> = Vec::new();
-    loop {
-        skip(&mut at, &|byte| is_space(byte) || byte == b'/');
+    let is_self_closing = loop {
+        let before = skip(&mut at, &|byte| is_space(byte) || byte == b'/');
         if bytes.get(at).is_none_or(|byte| *byte == b'>') {
-            break;
+            break before.ends_with('/');
         }
         // A name may begin with `=`.
         let first = at;
@@ -127,9 +132,9 @@ fn tag(html: &str, start: usize) -> Tag {
         if attributes.iter().all(|(other, _)| *other != attribute) {
             attributes.push((attribute, decoded(value)));
         }
-    }
+    };
     let end = (at + 1).min(html.len());
-    Tag { name, range: start..end, attributes }
+    Tag { name, range: start..end, attributes, is_self_closing }
 }
 
 /// Replaces the character references that occur in URLs and styles.
@@ -174,19 +179,45 @@ fn decoded(value: &str) -> String {
     text + rest
 }
 
-/// A URL in a style sheet: its position without quotes, and whether it is imported.
+/// Returns the URLs of an attribute `srcset`. They may contain commas, but not end with one.
+pub(super) fn srcset_urls(set: &str) -> Vec<&str> {
+    let (mut urls, mut rest) = (Vec::new(), set);
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == ',');
+        if rest.is_empty() {
+            return urls;
+        }
+        let (candidate, after) = rest.split_at(rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len()));
+        let url = candidate.trim_end_matches(',');
+        urls.push(url);
+        // A width or density follows, unless the URL ends with a comma.
+        rest = if url == candidate { after.split_once(',').map_or("", |(_, rest)| rest) } else { after };
+    }
+}
+
+/// A URL in a style sheet.
 pub(super) struct CssUrl {
-    /// The position of `url(…)`, or of the string that is imported.
+    /// The position of `url(…)`, or of the string that is imported or names an image.
     pub(super) range: Range<usize>,
     pub(super) url: String,
-    pub(super) is_import: bool,
+    pub(super) kind: CssUse,
+}
+
+/// What a style sheet uses a URL for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CssUse {
+    Import,
+    Font,
+    Image,
 }
 
 /// Returns the URLs of a style sheet.
 pub(super) fn css_urls(css: &str) -> Vec<CssUrl> {
     let bytes = css.as_bytes();
     let mut found = Vec::new();
-    let (mut at, mut is_import) = (0, false);
+    let (mut at, mut kind) = (0, CssUse::Image);
+    // The number of open parentheses since `image-set(`, whose strings are URLs.
+    let mut image_set = 0_usize;
     // The text after a quote, and the position after its end.
     let string = |at: usize| {
         let quote = bytes[at];
@@ -201,8 +232,17 @@ pub(super) fn css_urls(css: &str) -> Vec<CssUrl> {
         if has("/*") {
             at = css[at + 2..].find("*/").map_or(bytes.len(), |end| at + 2 + end + 2);
         } else if has("@import") {
-            is_import = true;
+            kind = CssUse::Import;
             at += "@import".len();
+        } else if has("@font-face") {
+            kind = CssUse::Font;
+            at += "@font-face".len();
+        } else if has("@namespace") {
+            // The URL is a name, and is not loaded.
+            at = css[at..].find(';').map_or(bytes.len(), |end| at + end);
+        } else if has("image-set(") {
+            image_set = 1;
+            at += "image-set(".len();
         } else if has("url(") {
             let start = at;
             at += "url(".len();
@@ -223,14 +263,22 @@ pub(super) fn css_urls(css: &str) -> Vec<CssUrl> {
                 }
             };
             at = css[at..].find(')').map_or(bytes.len(), |end| at + end + 1);
-            found.push(CssUrl { range: start..at, url, is_import: std::mem::take(&mut is_import) });
+            found.push(CssUrl { range: start..at, url, kind });
         } else if matches!(bytes[at], b'"' | b'\'') {
             let (url, end) = string(at);
-            if std::mem::take(&mut is_import) {
-                found.push(CssUrl { range: at..end, url, is_import: true });
+            if kind == CssUse::Import || image_set == 1 {
+                found.push(CssUrl { range: at..end, url, kind });
             }
             at = end;
         } else {
+            match bytes[at] {
+                // The end of `@import`, or of `@font-face`.
+                b';' if kind == CssUse::Import => kind = CssUse::Image,
+                b'}' => (kind, image_set) = (CssUse::Image, 0),
+                b'(' if image_set > 0 => image_set += 1,
+                b')' => image_set = image_set.saturating_sub(1),
+                _ => {}
+            }
             at += 1;
         }
     }
@@ -259,7 +307,8 @@ pub(super) fn js_urls(js: &str) -> Vec<JsUrl<'_>> {
         }
         let line = js[..at].rfind('\n').map_or(0, |line| line + 1);
         let start = js[line..at].trim_start();
-        let is_comment = start.starts_with("//") || (start.starts_with(['*', '/']) && !start.contains("*/"));
+        let is_open = (start.starts_with('*') || start.starts_with("/*")) && !start.contains("*/");
+        let is_comment = start.starts_with("//") || is_open;
         let before = js[..at].trim_end();
         let calls = |names: &[&str]| {
             names.iter().any(|name| {
@@ -308,6 +357,7 @@ mod tests {
             (r#"fetch("notes.json")"#, None),
             (r#" // fetch("https://a.example/x")"#, None),
             (r#"/* fetch("https://a.example/x")"#, None),
+            (r#"/x/.test(a) && fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
             (r#"Array.from("./x.js")"#, None),
             ("", None),
         ] {
@@ -317,7 +367,7 @@ mod tests {
         }
     }
 
-    /// Mistakes in a page are no reason for a panic.
+    /// Malformed pages must not panic.
     #[test]
     fn every_beginning_of_a_page_is_read() {
         let html = r#"<!DOCTYPE html>é<p =a é='x' b="y" c=z d><!-- <a> --><style>/*é*/@import 'é'; a { b: url( "é" ) url(é) 'é' }</style>

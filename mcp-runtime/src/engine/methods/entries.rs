@@ -5,6 +5,8 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use super::lifecycle;
+#[cfg(feature = "ui")]
+use crate::revision::Feature;
 use crate::{
     auth::Scopes,
     engine::{
@@ -42,11 +44,17 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     {
         return list_resources(request, cursor.as_deref(), functions, listed, out);
     }
-    #[cfg(feature = "ui")]
-    if kind == ListKind::Tools && registry.has_app_only_tools() {
-        return list_tools(request, cursor.as_deref(), &listed, out);
-    }
     let mut pager = request.engine().pager(request.dialect());
+    #[cfg(feature = "ui")]
+    let kind = if registry.has_app_only_tools() {
+        // A cache cannot tell which clients show pages.
+        pager.caches.iter_mut().for_each(|caches| caches[EntryKind::Tool as usize].1 = CacheScope::Private);
+        // A client that shows pages hides these tools from its model itself, if it can read their visibility.
+        let hides = kind == ListKind::Tools && !(request.has(Feature::ItemMeta) && request.shows_pages());
+        if hides { ListKind::ModelTools } else { kind }
+    } else {
+        kind
+    };
     if depends_on_caller {
         // Other callers also see what functions list.
         pager.caches.iter_mut().flatten().for_each(|(_, scope)| *scope = CacheScope::Private);
@@ -62,26 +70,6 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
         running::write_result(out, request.id, &page);
     }
-    Ok(())
-}
-
-/// Lists the tools without the tools that only pages call, unless the client shows pages and therefore hides these tools
-/// from its model itself.
-#[cfg(feature = "ui")]
-fn list_tools(
-    request: &RequestContext<'_>,
-    cursor: Option<&str>,
-    listed: &ListedTo,
-    out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    let mut pager = request.engine().pager(request.dialect());
-    // A cache cannot tell which clients show pages.
-    pager.caches.iter_mut().flatten().for_each(|(_, scope)| *scope = CacheScope::Private);
-    let shows_pages = request.shows_pages();
-    let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| {
-        listed.includes(info, scopes) && (shows_pages || !info.is_app_only())
-    };
-    running::write_result(out, request.id, &request.registry.page(&pager, ListKind::Tools, cursor, sees)?);
     Ok(())
 }
 

@@ -160,9 +160,6 @@ pub struct EntryInfo<'a> {
     pub function: &'a str,
     /// The source of a function, which identifies it.
     source: Option<&'a SourceLocation>,
-    /// The members of the listed `_meta`.
-    #[cfg(feature = "ui")]
-    meta: &'a [(Cow<'static, str>, Cow<'static, str>)],
 }
 
 impl<'a> EntryInfo<'a> {
@@ -177,23 +174,7 @@ impl<'a> EntryInfo<'a> {
     }
 
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
-        Self {
-            kind: EntryKind::Resource,
-            name,
-            tags,
-            package: "",
-            module: path,
-            function: "",
-            source: None,
-            #[cfg(feature = "ui")]
-            meta: &[],
-        }
-    }
-
-    /// Returns whether only pages call the tool.
-    #[cfg(feature = "ui")]
-    pub(crate) fn is_app_only(&self) -> bool {
-        crate::ui::ToolUi::of(self.meta).is_ok_and(|ui| ui.is_app_only())
+        Self { kind: EntryKind::Resource, name, tags, package: "", module: path, function: "", source: None }
     }
 
     /// Returns whether the function has a tag.
@@ -385,8 +366,6 @@ impl CommonEntry {
             module: source.module,
             function: source.function,
             source: Some(source),
-            #[cfg(feature = "ui")]
-            meta: &self.meta,
         }
     }
 }
