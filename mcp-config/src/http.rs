@@ -123,7 +123,7 @@ impl Call {
             "parameters": parameters,
             "body": if fields.is_empty() { Value::Null } else { body },
         });
-        let operation = serde_json::from_value::<Operation>(operation).map_err(|error| error.to_string())?;
+        let operation = Operation::__new(operation).map_err(|error| error.to_string())?;
         let (operation, defaults) = (Arc::new(operation), arguments.defaults());
         let (base, client) = (Arc::clone(&service.base), Arc::clone(&service.client));
         Ok(ToolEntry::new(name.to_owned(), arguments.schema(), move |given: Map<String, Value>, ctx: Context| {
