@@ -106,7 +106,7 @@ fn every_mistake_is_reported_with_its_file_and_line() {
     for (text, expected) in [
         ("\n\ntools = 1 2".to_owned(), "t.toml:3: "),
         ("\n[tools.t]\ncommand.program = \"x\"".to_owned(), "t.toml:2: missing field `description`"),
-        (tool("descriptoin = \"T.\""), "t.toml:3: unknown field `descriptoin`"),
+        (tool("describe = \"T.\""), "t.toml:3: unknown field `describe`"),
         (tool(""), "t.toml:1: the tool `t`: a tool has either a `command` or an `http` table"),
         (tool(&command("[\"{a}\"]")), "the tool `t`: `a` is not an argument"),
         (tool(&format!("{argument}{}", command("[]"))), "the tool `t`: the argument `a` is not used"),

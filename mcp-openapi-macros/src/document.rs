@@ -21,6 +21,8 @@ const MAX_REFERENCES: usize = 32;
 /// The document and the files that it refers to, the document first.
 pub(crate) struct Documents {
     files: Vec<File>,
+    /// Files that cannot be read, which are errors only where a reference to them is used.
+    unreadable: Vec<(PathBuf, DocumentError)>,
 }
 
 pub(crate) struct File {
@@ -37,16 +39,16 @@ pub(crate) struct Node<'a> {
     pub(crate) value: &'a Value,
 }
 
-/// An error with its place in a file.
+/// An error with its location in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DocumentError {
     path: PathBuf,
-    place: Place,
+    location: Location,
     message: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Place {
+enum Location {
     File,
     Position(usize, usize),
     Pointer(String),
@@ -55,10 +57,10 @@ enum Place {
 impl Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        match &self.place {
-            Place::File => write!(f, "{name}: {}", self.message),
-            Place::Position(line, column) => write!(f, "{name}:{line}:{column}: {}", self.message),
-            Place::Pointer(pointer) => write!(f, "{name}#{pointer}: {}", self.message),
+        match &self.location {
+            Location::File => write!(f, "{name}: {}", self.message),
+            Location::Position(line, column) => write!(f, "{name}:{line}:{column}: {}", self.message),
+            Location::Pointer(pointer) => write!(f, "{name}#{pointer}: {}", self.message),
         }
     }
 }
@@ -66,11 +68,11 @@ impl Display for DocumentError {
 impl DocumentError {
     /// Finds the position.
     pub(crate) fn locate(&mut self, documents: &Documents) {
-        if let Place::Pointer(pointer) = &self.place
+        if let Location::Pointer(pointer) = &self.location
             && let Some(file) = documents.files.iter().find(|file| file.path == self.path)
         {
             let (line, column) = file.position(pointer);
-            self.place = Place::Position(line, column);
+            self.location = Location::Position(line, column);
         }
     }
 }
@@ -78,7 +80,7 @@ impl DocumentError {
 impl Documents {
     /// Reads a file, and the files that it refers to.
     pub(crate) fn read(path: &Path) -> Result<Self, DocumentError> {
-        let mut documents = Self { files: vec![File::read(path)?] };
+        let mut documents = Self { files: vec![File::read(path)?], unreadable: Vec::new() };
         let mut next = 0;
         while next < documents.files.len() {
             let file = &documents.files[next];
@@ -86,15 +88,18 @@ impl Documents {
             references(&file.value, &mut |reference| {
                 if let Some(path) = target_path(&file.path, reference)
                     && !documents.files.iter().any(|file| file.path == path)
+                    && !documents.unreadable.iter().any(|(unreadable, _)| *unreadable == path)
                     && !paths.contains(&path)
                 {
                     paths.push(path);
                 }
             });
             for path in paths {
-                // A file that cannot be found is an error only where the reference is used.
                 if path.is_file() {
-                    documents.files.push(File::read(&path)?);
+                    match File::read(&path) {
+                        Ok(file) => documents.files.push(file),
+                        Err(error) => documents.unreadable.push((path, error)),
+                    }
                 }
             }
             next += 1;
@@ -129,13 +134,16 @@ impl Documents {
         if reference.contains("://") {
             return Err(fail(format!("`{reference}` is on another host, and references to URLs are not downloaded")));
         }
-        let file =
-            match target_path(&node.file.path, reference) {
-                None => node.file,
-                Some(path) => self.files.iter().find(|file| file.path == path).ok_or_else(|| {
-                    fail(format!("the file of `{reference}` cannot be found at `{}`", path.display()))
-                })?,
-            };
+        let file = match target_path(&node.file.path, reference) {
+            None => node.file,
+            Some(path) => {
+                if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| *unreadable == path) {
+                    return Err(error.clone());
+                }
+                let file = self.files.iter().find(|file| file.path == path);
+                file.ok_or_else(|| fail(format!("the file of `{reference}` cannot be found at `{}`", path.display())))?
+            }
+        };
         let fragment = reference.split_once('#').map_or("", |(_, fragment)| fragment);
         let pointer = percent_decode_str(fragment).decode_utf8_lossy();
         let value = file.value.pointer(&pointer);
@@ -171,7 +179,8 @@ fn target_path(from: &Path, reference: &str) -> Option<PathBuf> {
 
 impl File {
     fn read(path: &Path) -> Result<Self, DocumentError> {
-        let fail = |path: &Path, message: String| DocumentError { path: path.to_owned(), place: Place::File, message };
+        let fail =
+            |path: &Path, message: String| DocumentError { path: path.to_owned(), location: Location::File, message };
         let path = fs::canonicalize(path)
             .map_err(|error| fail(path, format!("cannot be read from `{}`: {error}", path.display())))?;
         let text = fs::read_to_string(&path).map_err(|error| fail(&path, format!("cannot be read: {error}")))?;
@@ -187,7 +196,7 @@ impl File {
             }
         };
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-        Err(DocumentError { path, place: Place::Position(line, column), message })
+        Err(DocumentError { path, location: Location::Position(line, column), message })
     }
 
     fn root(&self) -> Node<'_> {
@@ -235,8 +244,8 @@ impl<'a> Node<'a> {
     }
 
     pub(crate) fn error(&self, message: impl Into<String>) -> DocumentError {
-        let place = Place::Pointer(self.pointer.clone());
-        DocumentError { path: self.file.path.clone(), place, message: message.into() }
+        let location = Location::Pointer(self.pointer.clone());
+        DocumentError { path: self.file.path.clone(), location, message: message.into() }
     }
 }
 
@@ -264,7 +273,7 @@ impl<'a> Yaml<'a> {
             let (event, span) = self.next()?;
             match event {
                 Event::StreamStart | Event::DocumentStart(_) => {}
-                Event::StreamEnd => return Err((place(span), "the file is empty".to_owned())),
+                Event::StreamEnd => return Err((position(span), "the file is empty".to_owned())),
                 event => return self.value(event, span, 0),
             }
         }
@@ -279,7 +288,7 @@ impl<'a> Yaml<'a> {
     }
 
     fn value(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Value, YamlError> {
-        let fail = |message: String| Err((place(span), message));
+        let fail = |message: String| Err((position(span), message));
         if depth > DEPTH {
             return fail(format!("nested deeper than {DEPTH} levels"));
         }
@@ -328,15 +337,15 @@ impl<'a> Yaml<'a> {
             let name = match event {
                 Event::MappingEnd => return Ok(members),
                 Event::Scalar(text, ..) => text.into_owned(),
-                _ => return Err((place(key_span), "a key must be text".to_owned())),
+                _ => return Err((position(key_span), "a key must be text".to_owned())),
             };
             if name == "<<" {
-                return Err((place(key_span), "merge keys are not part of YAML 1.2".to_owned()));
+                return Err((position(key_span), "merge keys are not part of YAML 1.2".to_owned()));
             }
             let (event, span) = self.next()?;
             let value = self.member(&name, event, span, key_span, depth)?;
             if members.contains_key(&name) {
-                return Err((place(key_span), format!("duplicate key `{name}`")));
+                return Err((position(key_span), format!("duplicate key `{name}`")));
             }
             members.insert(name, value);
         }
@@ -357,7 +366,7 @@ impl<'a> Yaml<'a> {
         self.pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
         let rest = wanted.strip_prefix(&*self.pointer);
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-            self.found = place(shown);
+            self.found = position(shown);
         }
         let value = self.value(event, span, depth + 1);
         self.pointer.truncate(length);
@@ -365,7 +374,7 @@ impl<'a> Yaml<'a> {
     }
 }
 
-fn place(span: Span) -> (usize, usize) {
+fn position(span: Span) -> (usize, usize) {
     (span.start.line(), span.start.col() + 1)
 }
 

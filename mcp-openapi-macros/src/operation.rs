@@ -368,13 +368,21 @@ fn security(documents: &Documents, operation: &Node<'_>) -> Result<Vec<Vec<Value
                     _ => return Err(scheme.error("an API key must have `name` and `in`")),
                 },
                 "http" if http == "basic" => ("header", "authorization", "Basic "),
+                "http" if http != "bearer" => {
+                    let scheme = scheme.get("scheme").unwrap_or(scheme);
+                    let message = format!("the HTTP scheme `{http}` is not supported, expected basic or bearer");
+                    return Err(scheme.error(message));
+                }
                 "http" | "oauth2" | "openIdConnect" => ("header", "authorization", "Bearer "),
                 "mutualTLS" => continue,
                 _ => return Err(scheme.error(format!("unknown type `{kind}` of a security scheme"))),
             };
             alternative.push(json!({"scheme": name, "in": place, "name": target, "prefix": prefix}));
         }
-        alternatives.push(alternative);
+        // An alternative that consists of client certificates is not available.
+        if !alternative.is_empty() || requirement.members().next().is_none() {
+            alternatives.push(alternative);
+        }
     }
     Ok(alternatives)
 }

@@ -12,6 +12,8 @@ use crate::document::{DocumentError, Documents, Node};
 const MAX_INPUT: usize = 200;
 /// The maximum number of schemas in the output of a tool.
 const MAX_OUTPUT: usize = 50;
+/// The same bound where no more levels can be left out.
+const MAX_FLAT: usize = 1000;
 /// The maximum number of nested properties and items.
 const MAX_DEPTH: usize = 8;
 /// The maximum number of characters in the description of an argument, or of a member.
@@ -60,7 +62,8 @@ pub(crate) fn convert(documents: &Documents, schema: &Node<'_>, direction: Direc
     let most = if direction == Direction::Input { MAX_INPUT } else { MAX_OUTPUT };
     let mut depth = MAX_DEPTH;
     loop {
-        let mut converter = Converter { documents, direction, depth, left: most, active: Vec::new() };
+        let left = if depth == 0 { MAX_FLAT } else { most };
+        let mut converter = Converter { documents, direction, depth, left, active: Vec::new() };
         let converted = converter.schema(schema, 0)?;
         if converter.left > 0 || depth == 0 {
             return Ok(converted);
@@ -104,7 +107,7 @@ impl<'a> Converter<'a> {
             return Ok(converted);
         }
         let is_nested = NESTED.iter().any(|keyword| members.contains_key(*keyword));
-        if is_nested && ((self.left == 0 && self.depth > 0) || depth > self.depth) {
+        if is_nested && (self.left == 0 || depth > self.depth) {
             return Ok(cut(members, self.direction));
         }
         self.members(node, members, depth)

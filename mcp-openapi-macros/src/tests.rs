@@ -99,6 +99,14 @@ fn mistakes_have_positions() {
             "api.yaml:6:20: the style `label` is not defined for parameters in query<help>",
         ),
         (get("      security: [{key: []}]\n"), "api.yaml:6:19: the security scheme `key` is not declared<help>"),
+        (
+            get("      security: [{key: []}]\ncomponents:\n  securitySchemes: {key: {type: http, scheme: Digest}}\n"),
+            "api.yaml:8:39: the HTTP scheme `digest` is not supported, expected basic or bearer<help>",
+        ),
+        (
+            get("      requestBody: {$ref: 'text.md'}\n"),
+            "text.md:2:1: while parsing a node, did not find expected node content<help>",
+        ),
         (get("      requestBody: {}\n"), "api.yaml:6:7: a request body must have `content`<help>"),
         (
             get("      servers: [{url: '/{v}', variables: {v: {}}}]\n"),
@@ -109,6 +117,7 @@ fn mistakes_have_positions() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("api.yaml"), &document).unwrap();
         fs::write(folder.path().join("part.yaml"), "bad:\n  type: 7\n").unwrap();
+        fs::write(folder.path().join("text.md"), "a: [").unwrap();
         let found = import(folder.path(), &quote!());
         let path = fs::canonicalize(folder.path()).unwrap();
         let found: Vec<_> =
@@ -154,6 +163,21 @@ fn patterns_choose_operations() {
     ] {
         assert_eq!(import(folder.path(), &options), expected, "{options}");
     }
+}
+
+#[test]
+fn documents_are_read_in_bounded_time() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("text.md"), "a: [").unwrap();
+    let doubled: String = (0..64)
+        .map(|at| format!("    s{at}: {{allOf: [{{$ref: '#/components/schemas/s{0}'}}, {{$ref: '#/components/schemas/s{0}'}}]}}\n", at + 1))
+        .collect();
+    let document = format!(
+        "openapi: 3.1.0\npaths:\n  /a:\n    get:\n      operationId: a\n      parameters:\n        - {{name: q, in: query, schema: {{$ref: '#/components/schemas/s0'}}, example: {{$ref: text.md}}}}\n\
+         components:\n  schemas:\n{doubled}    s64: {{type: string}}\n"
+    );
+    fs::write(folder.path().join("api.yaml"), document).unwrap();
+    assert_eq!(import(folder.path(), &quote!()), ["a"], "a file that only an example names is not read");
 }
 
 #[test]

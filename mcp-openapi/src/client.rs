@@ -12,17 +12,18 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use mcp_runtime::{Content, Context, Image, Resource, ToolResult, model::Audio};
+use percent_encoding::percent_decode_str;
 use rustls::{ClientConfig, crypto::ring::default_provider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use serde_json::{Map, Value};
 
 use crate::{
     Authenticate, RESPONSE_LIMIT, Shape,
-    operation::Operation,
+    operation::{Description, Operation, Parameter, Place, Style},
     request::{Secret, build},
 };
 
-/// The maximum time until a connection is established.
+/// The maximum time until a TCP connection is established. The time-out of the call limits the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of unused connections to a host.
 const MAX_IDLE: usize = 8;
@@ -101,15 +102,13 @@ impl Client {
             let (method, from, headers) = next;
             let location =
                 response.status().is_redirection().then(|| response.headers().get(header::LOCATION)).flatten();
-            let Some(location) = location else { return self.result(operation, &from, response).await };
+            let Some(location) = location else { return self.result(operation, response).await };
             let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
             let is_safe = method == Method::GET || method == Method::HEAD;
             let Some(uri) = same_origin(&from, &location).filter(|_| is_safe) else {
-                return Err(format!(
-                    "{}: redirects to {}, which is not followed",
-                    response.status(),
-                    beginning(&location)
-                ));
+                // Without the query and the fragment, which may contain a credential.
+                let target = beginning(location.split(['?', '#']).next().unwrap_or_default());
+                return Err(format!("{}: redirects to {target}, which is not followed", response.status()));
             };
             request = Request::new(Full::default());
             *request.method_mut() = method;
@@ -142,7 +141,7 @@ impl Client {
         }
     }
 
-    async fn result<B>(&self, operation: &Operation, uri: &Uri, response: Response<B>) -> Result<ToolResult, String>
+    async fn result<B>(&self, operation: &Operation, response: Response<B>) -> Result<ToolResult, String>
     where
         B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
@@ -159,7 +158,7 @@ impl Client {
         let media = head.headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let media = if media.len() > MAX_MEDIA { String::new() } else { media };
-        let next = next_page(&head.headers);
+        let next = next_page(&operation.0, &head.headers);
         let is_json = media == "application/json" || media.ends_with("+json");
         // Some services do not declare their JSON.
         let value =
@@ -174,7 +173,7 @@ impl Client {
                 ToolResult::new([value.to_string()]).with_structured(value)
             }
             None if body.is_empty() => ToolResult::new([head.status.to_string()]),
-            None => ToolResult::new([content(&media, uri, body)]),
+            None => ToolResult::new([content(&media, &operation.0.name, body)]),
         };
         // A tool with a schema for its results must have one.
         if operation.0.output.is_some() && !result.structured.as_ref().is_some_and(Value::is_object) {
@@ -188,9 +187,7 @@ impl Client {
 }
 
 /// Returns a body that is not JSON.
-fn content(media: &str, uri: &Uri, body: Bytes) -> Content {
-    // Without the query, which may contain a key.
-    let uri = format!("{}://{}{}", uri.scheme_str().unwrap_or("https"), host(uri), uri.path());
+fn content(media: &str, tool: &str, body: Bytes) -> Content {
     match std::str::from_utf8(&body) {
         Ok(text)
             if media.is_empty() || media.starts_with("text/") || media.ends_with("json") || media.ends_with("xml") =>
@@ -201,7 +198,8 @@ fn content(media: &str, uri: &Uri, body: Bytes) -> Content {
         _ if media.starts_with("audio/") => Audio::new(body, media.to_owned()).into(),
         _ => {
             let media = if media.is_empty() { "application/octet-stream" } else { media };
-            Resource::blob(uri, body).with_mime_type(media.to_owned()).into()
+            // The URL of the service may be internal.
+            Resource::blob(format!("tool:{tool}"), body).with_mime_type(media.to_owned()).into()
         }
     }
 }
@@ -242,15 +240,32 @@ fn same_origin(from: &Uri, location: &str) -> Option<Uri> {
     format!("{origin}{path}").parse().ok()
 }
 
-/// Returns the query of the link to the next page.
-fn next_page(headers: &HeaderMap) -> Option<String> {
+/// Returns the arguments in the query of the link to the next page. The rest may contain a credential.
+fn next_page(operation: &Description, headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(header::LINK).iter().filter_map(|links: &HeaderValue| links.to_str().ok());
     let next = links.flat_map(|links| links.split('<').skip(1)).filter_map(|link| link.split_once('>'));
     let is_next = |parameters: &str| {
         parameters.split([';', ',']).any(|parameter| ["rel=next", "rel=\"next\""].contains(&parameter.trim()))
     };
     let (url, _) = next.into_iter().find(|(_, parameters)| is_next(parameters))?;
-    url.split_once('?').map(|(_, query)| query.to_owned())
+    let query = url.split_once('?')?.1.split('#').next()?;
+    let pairs = query.split('&').filter(|pair| is_argument(operation, pair.split('=').next().unwrap_or_default()));
+    let pairs: Vec<&str> = pairs.collect();
+    (!pairs.is_empty()).then(|| pairs.join("&"))
+}
+
+/// Returns whether a parameter of a query is an argument of the tool.
+fn is_argument(operation: &Description, name: &str) -> bool {
+    let name = percent_decode_str(name).decode_utf8_lossy();
+    let mut credentials = operation.security.iter().flatten();
+    let is_member = |parameter: &Parameter| {
+        let member = name.strip_prefix(&*parameter.name);
+        parameter.style == Style::DeepObject && member.is_some_and(|member| member.starts_with('['))
+    };
+    let mut parameters = operation.parameters.iter().filter(|parameter| parameter.place == Place::Query);
+    !credentials.any(|credential| credential.place == Place::Query && credential.name == name)
+        && !parameters.clone().any(|parameter| parameter.fixed && parameter.name == name)
+        && parameters.any(|parameter| !parameter.fixed && (parameter.name == name || is_member(parameter)))
 }
 
 /// Removes members that are `null`, since services send it for members that are only optional in their description.

@@ -48,15 +48,17 @@
 //!
 //! Arguments are checked against the schema before the request is sent.
 //!
-//! - No argument changes what is called: values are percent-encoded, a value in a path must not be empty, `.` or `..`, and headers that
-//!   control the connection are not available.
-//! - A response in JSON becomes structured content and text, an image, audio or text content of its kind, and anything else a resource.
-//!   Members that are `null` are left out where the results have a schema.
+//! - No argument changes what is called: values are percent-encoded, a value in a path must not be empty, `.` or `..`, even if it is
+//!   decoded several times, an object must not have members that become other parameters of a query or other cookies, and headers
+//!   that control the connection are not available.
+//! - A response in JSON becomes structured content and text, an image, audio or text content of its kind, and anything else a resource,
+//!   `tool:NAME`. Members that are `null` are left out where the results have a schema.
 //! - A status that is no success is an error with the first 4,096 characters of the body, and with `Retry-After`.
-//! - A `Link` to the next page is added as text with its parameters. Other kinds of pagination are arguments as any other.
-//! - Redirects of GET and HEAD are followed within the origin of the service, at most five. Others are errors that show the target.
-//! - A response has at most 1 MiB, or [`response_limit`](Api::response_limit). A connection must be established within 10 seconds, and
-//!   the [`timeout`](mcp_runtime::Server::timeout) of the server, or of a tool, limits the whole call. A cancelled call ends its request.
+//! - A `Link` to the next page is added as text with its parameters that are arguments of the tool. Other kinds of pagination are arguments as any other.
+//! - Redirects of GET and HEAD are followed within the origin of the service, at most five. Others are errors that show the target
+//!   without its query.
+//! - A response has at most 1 MiB, or [`response_limit`](Api::response_limit). A TCP connection must be established within 10 seconds,
+//!   and the [`timeout`](mcp_runtime::Server::timeout) of the server, or of a tool, limits the whole call. A cancelled call ends its request.
 //! - Credentials come from [`authenticate`](Api::authenticate). The token of the caller is never forwarded.
 //!
 //! Not available: callbacks, webhooks, links between operations, XML with a schema (text is sent as it is), and client certificates.
@@ -80,7 +82,7 @@ use self::client::Client;
 pub use self::operation::Operation;
 use self::operation::{Description, Place};
 
-/// What `mcp-config` shares with this crate.
+/// Items for `mcp-config`.
 #[doc(hidden)]
 pub mod __private {
     pub use http::{HeaderMap, HeaderName, HeaderValue};
@@ -293,7 +295,7 @@ impl Api {
 fn fix(operation: &mut Description, headers: &HeaderMap, values: &Map<String, Value>) -> (Value, Map<String, Value>) {
     let mut input = operation.input.take();
     let mut fixed = Map::new();
-    operation.parameters.retain(|parameter| {
+    operation.parameters.retain_mut(|parameter| {
         let is_header = parameter.place == Place::Header && headers.contains_key(&parameter.name);
         let value = values.get(&parameter.name);
         if is_header || value.is_some() {
@@ -304,6 +306,7 @@ fn fix(operation: &mut Description, headers: &HeaderMap, values: &Map<String, Va
                 required.retain(|name| *name != parameter.argument);
             }
         }
+        parameter.fixed = value.is_some();
         fixed.extend(value.map(|value| (parameter.argument.clone(), value.clone())));
         !is_header
     });

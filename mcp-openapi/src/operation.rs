@@ -73,6 +73,9 @@ pub(crate) struct Parameter {
     pub(crate) json: bool,
     /// Whether reserved characters are sent as they are.
     pub(crate) reserved: bool,
+    /// Whether the program sets the value.
+    #[serde(default)]
+    pub(crate) fixed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -134,6 +137,6 @@ pub(crate) struct Credential {
     #[serde(rename = "in")]
     pub(crate) place: Place,
     pub(crate) name: String,
-    /// What precedes the secret in a header.
+    /// The text before the secret in a header.
     pub(crate) prefix: String,
 }

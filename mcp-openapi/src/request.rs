@@ -17,6 +17,9 @@ use crate::{
     style::{encode, encode_reserved, pairs, simple, text},
 };
 
+/// The number of times that a service may decode a path before it resolves `..`.
+const MAX_DECODES: usize = 5;
+
 /// A secret, and the place where it belongs.
 pub(crate) struct Secret<'a> {
     pub(crate) place: Place,
@@ -49,9 +52,15 @@ pub(crate) fn build(
             Place::Path => {}
             Place::Query => {
                 let encode_value = if parameter.reserved { encode_reserved } else { encode };
+                let first = query.len();
                 pairs(&mut query, name, value, *style, *explode, encode_value);
+                check_names(operation, parameter, &query[first..])?;
             }
-            Place::Cookie => pairs(&mut cookies, name, value, *style, *explode, encode),
+            Place::Cookie => {
+                let first = cookies.len();
+                pairs(&mut cookies, name, value, *style, *explode, encode);
+                check_names(operation, parameter, &cookies[first..])?;
+            }
             Place::Header => {
                 let text = simple(name, value, *style, *explode, str::to_owned);
                 headers.insert(header_name(name)?, header_value(&parameter.argument, &text)?);
@@ -93,6 +102,23 @@ pub(crate) fn build(
     Ok(request)
 }
 
+/// Checks that no member of an argument becomes another parameter, such as a value that the program sets, or a credential.
+fn check_names(operation: &Description, own: &Parameter, pairs: &[(String, String)]) -> Result<(), String> {
+    let parameters = operation.parameters.iter().map(|other| (other.place, &other.name));
+    let credentials = operation.security.iter().flatten().map(|other| (other.place, &other.name));
+    let others = parameters.chain(credentials).filter(|(place, name)| *place == own.place && **name != own.name);
+    for (name, _) in pairs {
+        let name = percent_decode_str(name).decode_utf8_lossy();
+        // Some services read `a[]` as `a`, and ignore case.
+        let stem = name.split('[').next().unwrap_or_default();
+        let is_other = |other: &str| other.eq_ignore_ascii_case(&name) || other.eq_ignore_ascii_case(stem);
+        if name != own.name && others.clone().any(|(_, other)| is_other(other)) {
+            return Err(format!("`{}` must not have the member `{name}`, which is another parameter", own.argument));
+        }
+    }
+    Ok(())
+}
+
 /// Fills the template. No argument adds or removes a segment.
 fn path(operation: &Description, arguments: &Map<String, Value>) -> Result<String, String> {
     let mut segments = Vec::new();
@@ -118,16 +144,23 @@ fn path(operation: &Description, arguments: &Map<String, Value>) -> Result<Strin
             rest = after;
         }
         filled.push_str(rest);
-        // Some services decode a `/` before they resolve `..`.
-        let decoded = percent_decode_str(&filled).decode_utf8_lossy();
         if let Some(argument) = last
-            && decoded.split(['/', '\\']).any(|part| part == "." || part == "..")
+            && leads_elsewhere(&filled)
         {
             return Err(format!("`{argument}` must not lead to another path"));
         }
         segments.push(filled);
     }
     Ok(segments.join("/"))
+}
+
+/// Returns whether a service could resolve a segment to another path. Some decode it before, more than once, and ignore the
+/// rest of a part from `;` on.
+fn leads_elsewhere(segment: &str) -> bool {
+    let decoded = (0..MAX_DECODES)
+        .fold(segment.to_owned(), |segment, _| percent_decode_str(&segment).decode_utf8_lossy().into_owned());
+    let mut parts = decoded.split(['/', '\\']).map(|part| part.split(';').next().unwrap_or_default());
+    parts.any(|part| part == "." || part == "..")
 }
 
 fn header_name(name: &str) -> Result<HeaderName, String> {

@@ -72,7 +72,8 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         stream.read_buf(&mut buffer).await.unwrap();
     }
     request.body = String::from_utf8_lossy(&buffer[head_end..]).into_owned();
-    let kind = request.line.rsplit('/').next().unwrap_or_default().to_owned();
+    let path = request.line.split('?').next().unwrap_or_default();
+    let kind = path.rsplit('/').next().unwrap_or_default().to_owned();
     sent.lock().await.push(request);
     let json = |status: &str, body: &str| {
         format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -84,7 +85,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
     let response = match &*kind {
         "list" => json("200 OK", "[1, 2]").replacen(
             "\r\n",
-            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?page=3,4&per_page=2>; rel=\"next\"\r\n",
+            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?api_key=k3y&page=3,4&per_page=2&more=1>; rel=\"next\"\r\n",
             1,
         ),
         "error" => json("404 Not Found", r#"{"message": "no such pet"}"#),
@@ -98,7 +99,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "file" => typed("application/zip", "PK"),
         "broken-json" => typed("application/json", "{"),
         "redirect" => redirect("/api/v1/respond/list"),
-        "elsewhere" => redirect("http://127.0.0.1:1/secret"),
+        "elsewhere" => redirect("http://127.0.0.1:1/secret?api_key=k3y#k3y"),
         "elsewhere-scheme" => redirect("//evil.test/"),
         "loop" => redirect("/api/v1/respond/loop"),
         "short" => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc".to_owned(),
@@ -263,6 +264,11 @@ async fn arguments_cannot_change_what_is_called() {
         ("path-label", json!({"id": "."}), path),
         ("path_simple", json!({"id": "a/../b"}), path),
         ("path_simple", json!({"id": "..\\a"}), path),
+        ("path_simple", json!({"id": "..;a=b"}), path),
+        ("path_simple", json!({"id": "a/.;/b"}), path),
+        ("path_simple", json!({"id": "%2e%2e"}), path),
+        ("path_simple", json!({"id": "..%2f"}), path),
+        ("path_simple", json!({"id": "%252e%252e%252fx"}), path),
         ("path_simple", json!({"id": ""}), empty),
         ("path_simple", json!({"id": []}), empty),
         (
@@ -273,6 +279,15 @@ async fn arguments_cannot_change_what_is_called() {
         ("headers", json!({"X-Version": "8"}), "error: "),
         ("headers", json!({"Authorization": "x"}), "error: "),
         ("query", json!({"api_key": "x"}), "error: "),
+        (
+            "query",
+            json!({"form": {"a": 1, "joined": "x"}}),
+            "error: `form` must not have the member `joined`, which is another parameter",
+        ),
+        ("query", json!({"form": {"JSON[]": "x"}}), "error: `form` must not have the member `JSON[]`"),
+        ("query", json!({"form": {"filter[name]": "x"}}), "error: `form` must not have the member `filter[name]`"),
+        ("either", json!({"filter": {"api_key": "x"}}), "error: `filter` must not have the member `api_key`"),
+        ("either", json!({"settings": {"login": "x"}}), "error: `settings` must not have the member `login`"),
         ("clash", json!({"id": 1, "id_body": "b", "created": "x"}), "error: "),
         ("clash", json!({"id": "../1", "id_body": "b"}), "error: "),
         ("create-animal", json!({"body": {"kind": "cow", "name": "x"}}), "error: "),
@@ -288,7 +303,7 @@ async fn arguments_cannot_change_what_is_called() {
         assert!(text.starts_with(expected), "{tool} {arguments}: {text}");
         assert_eq!(service.last().await.line, "", "{tool} {arguments}");
     }
-    for id in ["%2e%2e", "..%2f", "?x=1", "#x", "a/b\\c", "\0", ";a=b"] {
+    for id in ["?x=1", "#x", "a/b\\c", "\0", ";a=b"] {
         client.call("path_simple", json!({"id": id})).await.unwrap();
         let line = service.last().await.line;
         let rest = line.strip_prefix("GET /api/v1/simple/").unwrap();
@@ -329,8 +344,7 @@ async fn responses_become_results() {
     let image = client.call("respond", json!({"kind": "image"})).await.unwrap();
     assert_eq!((&image["content"][0]["type"], &image["content"][0]["data"]), (&json!("image"), &json!("UE5H")));
     let file = client.call("respond", json!({"kind": "file"})).await.unwrap();
-    let expected =
-        json!({"uri": format!("{}respond/file", service.url), "mimeType": "application/zip", "blob": "UEs="});
+    let expected = json!({"uri": "tool:respond", "mimeType": "application/zip", "blob": "UEs="});
     assert_eq!(file["content"][0]["resource"], expected);
     // Only safe methods are repeated elsewhere.
     let posted = client.call("post_respond_kind", json!({"kind": "redirect"})).await.unwrap();
@@ -403,6 +417,10 @@ async fn parameters_can_be_fixed() {
     client.call("clash", json!({"id_body": "b"})).await.unwrap();
     assert_eq!(service.last().await.line, "PUT /api/v1/pets/7?id=7");
     assert!(client.call("path_simple", json!({"id": "8"})).await.unwrap().is_error());
+    // A link to the next page does not show them.
+    let mut client = self::client(api().base_url(&*service.url).with_parameter("per_page", 2));
+    let result = client.call("respond", json!({"kind": "list"})).await.unwrap();
+    assert_eq!(text(&result), "[1,2]\nThe next page has the parameters page=3,4");
 }
 
 #[test]
