@@ -3,10 +3,9 @@
 //! ```no_run
 //! use mcp_runtime::Server;
 //!
-//! # fn build() -> Server {
+//! # fn build() -> Result<Server, mcp_openapi::Error> {
 //! let petstore = mcp_openapi::import!("tests/service.yaml", include = ["query", "/pets/**"]);
-//! let tools = petstore.base_url("https://petstore.example/api/v3").tools();
-//! tools.into_iter().fold(Server::new("pets", "1.0.0"), Server::with_entry)
+//! petstore.base_url("https://petstore.example/api/v3").add_to(Server::new("pets", "1.0.0"))
 //! # }
 //! ```
 //!
@@ -69,10 +68,10 @@ mod operation;
 mod request;
 mod style;
 
-use std::{pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
-use mcp_runtime::{Context, function::ToolEntry, layers::Hints};
+use mcp_runtime::{Context, Server, function::ToolEntry, layers::Hints};
 use serde_json::{Map, Value};
 
 #[doc(hidden)]
@@ -116,6 +115,18 @@ macro_rules! import {
     };
 }
 
+/// An error of [`Api::add_to`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
 /// The operations that [`import!`] has found in a document.
 #[must_use]
 pub struct Api {
@@ -127,6 +138,7 @@ pub struct Api {
     authenticate: Option<Authenticate>,
     shape: Option<Shape>,
     configure: Configure,
+    problem: Option<Error>,
 }
 
 impl Api {
@@ -144,6 +156,7 @@ impl Api {
             authenticate: None,
             shape: None,
             configure: Box::new(|tool, _| Some(tool)),
+            problem: None,
         }
     }
 
@@ -155,14 +168,10 @@ impl Api {
     }
 
     /// Adds a header to each request. It is no longer an argument of operations that declare it.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the name or the value cannot be sent.
-    #[track_caller]
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         let (Ok(name), Ok(mut value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) else {
-            panic!("the header `{name}` cannot be sent");
+            self.problem.get_or_insert(Error(format!("the header `{name}` cannot be sent")));
+            return self;
         };
         value.set_sensitive(true);
         self.headers.insert(name, value);
@@ -232,19 +241,17 @@ impl Api {
         self
     }
 
-    /// Returns the tools, for [`Server::with_entry`](mcp_runtime::Server::with_entry) or
-    /// [`Handle::add_entries`](mcp_runtime::Handle::add_entries).
+    /// Adds the tools to a server.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Panics if the URL of the service is not known or invalid, if no operation has a parameter that
-    /// [`with_parameter`](Self::with_parameter) sets, or if the certificates of the system cannot be read.
-    #[track_caller]
-    pub fn tools(self) -> Vec<ToolEntry> {
-        let mut client = match Client::new() {
-            Ok(client) => client,
-            Err(error) => panic!("TLS is not available: {error}"),
-        };
+    /// Fails if the URL of the service is not known or invalid, if a header of [`with_header`](Self::with_header) cannot be sent, if no
+    /// operation has a parameter that [`with_parameter`](Self::with_parameter) sets, or if the certificates of the system cannot be read.
+    pub fn add_to(mut self, mut server: Server) -> Result<Server, Error> {
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
+        }
+        let mut client = Client::new().map_err(|error| Error(format!("TLS is not available: {error}")))?;
         let is_shaped = self.shape.is_some();
         client.authenticate = self.authenticate;
         client.shape = self.shape;
@@ -252,14 +259,11 @@ impl Api {
         client.headers = self.headers;
         let client = Arc::new(client);
         let mut unused: Vec<&String> = self.parameters.keys().collect();
-        let mut tools = Vec::with_capacity(self.operations.len());
         for text in self.operations {
             let operation: Result<Description, _> = serde_json::from_str(text);
             let mut operation = operation.expect("the macro writes operations");
-            let base = match base(self.base_url.as_deref().unwrap_or(&operation.server)) {
-                Ok(base) => base,
-                Err(problem) => panic!("`{}`: {problem}", operation.name),
-            };
+            let base = base(self.base_url.as_deref().unwrap_or(&operation.server))
+                .map_err(|problem| Error(format!("`{}`: {problem}", operation.name)))?;
             if is_shaped {
                 operation.output = None;
             }
@@ -282,12 +286,12 @@ impl Api {
             if let Some(output) = output {
                 tool = tool.output_schema(output);
             }
-            tools.extend((self.configure)(tool, &operation));
+            server = (self.configure)(tool, &operation).into_iter().fold(server, Server::with_entry);
         }
-        if let Some(name) = unused.first() {
-            panic!("no operation has a parameter `{name}`");
+        match unused.first() {
+            Some(name) => Err(Error(format!("no operation has a parameter `{name}`"))),
+            None => Ok(server),
         }
-        tools
     }
 }
 

@@ -128,8 +128,7 @@ fn api() -> Api {
 }
 
 fn client(api: Api) -> TestClient {
-    let tools = api.tools().into_iter();
-    tools.fold(Server::empty("service", "1.0.0"), Server::with_entry).test_client(Revision::V2025_11_25)
+    api.add_to(Server::empty("service", "1.0.0")).unwrap().test_client(Revision::V2025_11_25)
 }
 
 fn text(result: &CallResult) -> String {
@@ -424,13 +423,18 @@ async fn parameters_can_be_fixed() {
 }
 
 #[test]
-#[should_panic(expected = "no operation has a parameter `typo`")]
-fn fixed_parameters_exist() {
-    drop(api().base_url("http://127.0.0.1:1").with_parameter("typo", 7).tools());
-}
-
-#[test]
-#[should_panic(expected = "the URL of the service, `/api/v1`, must begin with http:// or https://")]
-fn a_relative_server_needs_a_base_url() {
-    drop(api().tools());
+fn mistakes_are_errors() {
+    let url = "http://127.0.0.1:1";
+    for (api, expected) in [
+        (api(), "the URL of the service, `/api/v1`, must begin with http:// or https:// and have no user and no query"),
+        (api().base_url(""), "the URL `` of the service is invalid: empty string"),
+        (api().base_url(url).with_parameter("other", 7), "no operation has a parameter `other`"),
+        (
+            api().base_url(url).with_header("x-token", "a\n").with_header("x\n", ""),
+            "the header `x-token` cannot be sent",
+        ),
+    ] {
+        let error = api.add_to(Server::empty("service", "1.0.0")).err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
