@@ -61,6 +61,9 @@ impl Program {
         command.args(&self.arguments).env_clear().kill_on_drop(true);
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // A launcher such as `npx` starts the server as its own child.
+        #[cfg(unix)]
+        command.process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let missing = || io::Error::other("the program has no pipes");
         let (stdin, stdout) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
@@ -70,7 +73,7 @@ impl Program {
     }
 }
 
-/// The transport over the pipes of a program, which is killed if it survives the transport.
+/// The transport over the pipes of a program, which is killed if it survives the transport, on Unix with its own children.
 pub(crate) struct ChildTransport {
     child: Child,
     inner: AsyncRwTransport<RoleClient, Lines<ChildStdout>, ChildStdin>,
@@ -92,11 +95,50 @@ impl Transport<RoleClient> for ChildTransport {
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await?;
-        if timeout(GRACE, self.child.wait()).await.is_err() {
-            self.child.kill().await?;
-        }
-        Ok(())
+        let _ = timeout(GRACE, end(&mut self.child)).await;
+        kill(&mut self.child);
+        self.child.wait().await.map(drop)
     }
+}
+
+impl Drop for ChildTransport {
+    fn drop(&mut self) {
+        kill(&mut self.child);
+    }
+}
+
+/// Waits until a child has ended. On Unix it remains to be waited for, so that its id still belongs to its group.
+#[cfg(unix)]
+async fn end(child: &mut Child) {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while id(child).is_some_and(|id| matches!(waitid(WaitId::Pid(id), options), Ok(None))) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[cfg(unix)]
+fn id(child: &Child) -> Option<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(child.id()?.try_into().ok()?)
+}
+
+/// Kills a child that has not been waited for, and the rest of its group.
+#[cfg(unix)]
+fn kill(child: &mut Child) {
+    if let Some(group) = id(child) {
+        // Fails if the group has ended.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
+#[cfg(not(unix))]
+async fn end(child: &mut Child) {
+    let _ = child.wait().await;
+}
+
+#[cfg(not(unix))]
+fn kill(child: &mut Child) {
+    let _ = child.start_kill();
 }
 
 /// A reader that fails when a line is longer than `max` bytes. `AsyncRwTransport` would drop the line, and the call that

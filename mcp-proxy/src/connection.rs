@@ -1,7 +1,7 @@
 //! A connection to an upstream: the client of the official SDK, and the calls that wait on it.
 //!
-//! The SDK runs the handler of each message in a task of its own, without order. Therefore [`Tap`] reads progress and log messages
-//! where they arrive, before the response that follows them.
+//! The SDK runs the handler of each message in a task of its own, without order. Therefore [`CallTransport`] reads progress and log
+//! messages where they arrive, before the response that follows them.
 // Logging, roots and sampling are deprecated, and upstreams use them.
 #![expect(deprecated)]
 
@@ -42,10 +42,8 @@ const MAX_ROUNDS: usize = 16;
 const MAX_QUESTIONS_PER_ROUND: usize = 16;
 /// The maximum length of the key of a question.
 const MAX_KEY_LENGTH: usize = 256;
-/// How many resources of a stateless upstream are subscribed to at the same time.
-const MAX_SUBSCRIPTIONS: usize = 256;
 
-/// Is told what an upstream announces.
+/// Receives the announcements of an upstream.
 pub(crate) trait Listener: Send + Sync + 'static {
     /// The lists have changed, or the connection has ended.
     fn changed(&self);
@@ -54,13 +52,13 @@ pub(crate) trait Listener: Send + Sync + 'static {
 }
 
 /// A call that waits for the upstream.
-struct Slot {
+struct WaitingCall {
     ctx: Context,
-    questions: mpsc::Sender<Asked>,
+    questions: mpsc::Sender<Question>,
 }
 
 /// A question that arrived while a call was waiting.
-struct Asked {
+struct Question {
     method: &'static str,
     params: Value,
     reply: oneshot::Sender<Result<Value, Fault>>,
@@ -68,32 +66,30 @@ struct Asked {
 
 /// The calls that wait, in the order of their start. The server limits their number.
 #[derive(Default)]
-struct Calls(Mutex<Vec<(RequestId, ProgressToken, Arc<Slot>)>>);
+struct Calls(Mutex<Vec<(RequestId, ProgressToken, Arc<WaitingCall>)>>);
 
 impl Calls {
-    fn with<R>(&self, run: impl FnOnce(&mut Vec<(RequestId, ProgressToken, Arc<Slot>)>) -> R) -> R {
+    fn with<R>(&self, run: impl FnOnce(&mut Vec<(RequestId, ProgressToken, Arc<WaitingCall>)>) -> R) -> R {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remove(&self, id: &RequestId) {
-        self.with(|calls| calls.retain(|(other, ..)| other != id));
+    fn remove_ended(&self) {
+        self.with(|calls| calls.retain(|(.., call)| !call.questions.is_closed()));
     }
 
-    fn of_token(&self, token: &ProgressToken) -> Option<Arc<Slot>> {
-        self.with(|calls| calls.iter().find(|(_, other, _)| other == token).map(|(.., slot)| Arc::clone(slot)))
+    fn of_token(&self, token: &ProgressToken) -> Option<Arc<WaitingCall>> {
+        self.with(|calls| calls.iter().find(|(_, other, _)| other == token).map(|(.., call)| Arc::clone(call)))
     }
 
     /// Returns the call to which a message belongs: the call on whose stream it arrived, or else the last call if all
     /// calls have the same principal. No principal may see messages for another one.
-    fn of_message(&self, extensions: &Extensions) -> Option<Arc<Slot>> {
+    fn of_message(&self, extensions: &Extensions) -> Option<Arc<WaitingCall>> {
         self.with(|calls| {
-            if let Some(InboundStreamOrigin::OutboundRequest(id)) = extensions.get()
-                && let Some((.., slot)) = calls.iter().find(|(other, ..)| other == id)
-            {
-                return Some(Arc::clone(slot));
+            if let Some(InboundStreamOrigin::OutboundRequest(id)) = extensions.get() {
+                return calls.iter().find(|(other, ..)| other == id).map(|(.., call)| Arc::clone(call));
             }
             let (.., last) = calls.last()?;
-            let is_unique = calls.iter().all(|(.., slot)| slot.ctx.principal() == last.ctx.principal());
+            let is_unique = calls.iter().all(|(.., call)| call.ctx.principal() == last.ctx.principal());
             // Clients without a principal are different clients.
             (is_unique && (calls.len() == 1 || last.ctx.principal().is_some())).then(|| Arc::clone(last))
         })
@@ -101,13 +97,14 @@ impl Calls {
 }
 
 /// A transport that registers calls when they are sent, and delivers progress and log messages when they arrive.
-struct Tap<T, L: Listener> {
+struct CallTransport<T, L: Listener> {
     inner: T,
     calls: Arc<Calls>,
     listener: Arc<L>,
+    is_personal: bool,
 }
 
-impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for Tap<T, L> {
+impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransport<T, L> {
     type Error = T::Error;
 
     fn send(
@@ -115,10 +112,15 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for Tap<T, L> 
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(sent) = &message
-            && let Some(slot) = sent.request.extensions().get::<Arc<Slot>>()
+            && let Some(call) = sent.request.extensions().get::<Arc<WaitingCall>>()
             && let Some(token) = rmcp::model::GetMeta::get_meta(&sent.request).get_progress_token()
         {
-            self.calls.with(|calls| calls.push((sent.id.clone(), token, Arc::clone(slot))));
+            self.calls.with(|calls| {
+                // The call may have been cancelled before its request is sent.
+                if !call.questions.is_closed() {
+                    calls.push((sent.id.clone(), token, Arc::clone(call)));
+                }
+            });
         }
         self.inner.send(message)
     }
@@ -133,25 +135,27 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for Tap<T, L> 
                 JsonRpcMessage::Notification(received) => match &received.notification {
                     ServerNotification::ProgressNotification(progress) => {
                         let progress = &progress.params;
-                        if let Some(slot) = self.calls.of_token(&progress.progress_token) {
+                        if let Some(call) = self.calls.of_token(&progress.progress_token) {
                             let message = progress.message.as_deref().unwrap_or_default();
                             match progress.total {
-                                Some(total) => slot.ctx.progress(progress.progress, total, message),
-                                None => slot.ctx.progress(progress.progress, (), message),
+                                Some(total) => call.ctx.progress(progress.progress, total, message),
+                                None => call.ctx.progress(progress.progress, (), message),
                             }
                         }
                     }
                     ServerNotification::LoggingMessageNotification(log) => {
                         let level = LEVELS.into_iter().find(|(_, level)| *level == log.params.level);
-                        match self.calls.of_message(&log.extensions).zip(level) {
-                            Some((slot, (level, _))) => {
-                                slot.ctx.log_as(
+                        // `rmcp` does not know the stream, and the message may be late, about the call of another caller.
+                        let call = self.calls.of_message(&log.extensions).filter(|_| self.is_personal);
+                        match call.zip(level) {
+                            Some((call, (level, _))) => {
+                                call.ctx.log_as(
                                     log.params.logger.as_deref().unwrap_or_default(),
                                     level,
                                     &log.params.data,
                                 );
                             }
-                            None => tracing::debug!("a log message of an upstream belongs to no single call"),
+                            None => tracing::debug!("a log message of an upstream belongs to no single caller"),
                         }
                     }
                     _ => return Some(message),
@@ -213,7 +217,7 @@ impl<L: Listener> Handler<L> {
         params: Value,
         context: &RequestContext<RoleClient>,
     ) -> Result<Value, ErrorData> {
-        let Some(slot) = self.calls.of_message(&context.extensions) else {
+        let Some(call) = self.calls.of_message(&context.extensions) else {
             // Some servers ask for roots when they start.
             if method == "roots/list" {
                 return Ok(json!({"roots": []}));
@@ -221,10 +225,10 @@ impl<L: Listener> Handler<L> {
             return Err(ErrorData::invalid_request("the request belongs to no single call", None));
         };
         let (reply, answer) = oneshot::channel();
-        if slot.questions.try_send(Asked { method, params, reply }).is_err() {
+        if call.questions.try_send(Question { method, params, reply }).is_err() {
             return Err(ErrorData::invalid_request("the call has ended, or has too many open requests", None));
         }
-        drop(slot);
+        drop(call);
         tokio::select! {
             answer = answer => match answer {
                 Ok(Ok(value)) => Ok(value),
@@ -301,13 +305,15 @@ pub(crate) struct Connection {
 pub(crate) type ConnectError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Connection {
-    /// Opens a connection over a transport.
+    /// Opens a connection over a transport. `is_personal` is whether all its calls have the same principal.
     pub(crate) async fn open<T: Transport<RoleClient> + 'static, L: Listener>(
         transport: T,
         listener: &Arc<L>,
+        is_personal: bool,
     ) -> Result<Self, ConnectError> {
         let calls = Arc::<Calls>::default();
-        let tap = Tap { inner: transport, calls: Arc::clone(&calls), listener: Arc::clone(listener) };
+        let tap =
+            CallTransport { inner: transport, calls: Arc::clone(&calls), listener: Arc::clone(listener), is_personal };
         let handler = Handler { calls: Arc::clone(&calls), listener: Arc::clone(listener) };
         let lifecycle = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
@@ -350,9 +356,6 @@ impl Connection {
         let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         subscriptions.retain(|(_, task)| !task.is_finished());
         if subscriptions.iter().all(|(other, _)| other != uri) {
-            if subscriptions.len() >= MAX_SUBSCRIPTIONS {
-                subscriptions.remove(0).1.abort();
-            }
             let filter = SubscriptionFilter::builder().resource_subscriptions([uri]).build();
             subscriptions.push((uri.to_owned(), listen(self.peer.clone(), filter, Arc::clone(listener))));
         }
@@ -398,20 +401,21 @@ impl Connection {
         mut request: ClientRequest,
         asked: &mut usize,
     ) -> Result<ServerResult, CallError> {
-        let (questions, mut received) = mpsc::channel(MAX_QUESTIONS);
-        request.extensions_mut().insert(Arc::new(Slot { ctx: ctx.clone(), questions }));
+        let (questions, received) = mpsc::channel(MAX_QUESTIONS);
+        let mut waiting = Waiting { handle: None, received, calls: &self.calls };
+        request.extensions_mut().insert(Arc::new(WaitingCall { ctx: ctx.clone(), questions }));
         let options = PeerRequestOptions::no_options().with_meta(self.meta(ctx));
         let handle = self.peer.send_request_with_option(request, options).await.map_err(|_| CallError::NotSent)?;
-        let mut waiting = Waiting { handle: Some(handle), calls: &self.calls };
+        waiting.handle = Some(handle);
         let mut asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         loop {
             let Some(handle) = &mut waiting.handle else { return Err(CallError::NotSent) };
             tokio::select! {
                 response = &mut handle.rx => {
-                    waiting.finish();
+                    waiting.handle = None;
                     return response.unwrap_or(Err(ServiceError::TransportClosed)).map_err(CallError::Service);
                 }
-                Some(question) = received.recv(), if asking.is_none() => {
+                Some(question) = waiting.received.recv(), if asking.is_none() => {
                     *asked += 1;
                     let key = format!("{}-{asked}", prefix.as_str());
                     asking = Some(Box::pin(answer(ctx.clone(), prefix.clone(), key, question)));
@@ -469,8 +473,8 @@ fn listen<L: Listener>(
     })
 }
 
-async fn answer(ctx: Context, prefix: Prefix, key: String, asked: Asked) {
-    let Asked { method, params, mut reply } = asked;
+async fn answer(ctx: Context, prefix: Prefix, key: String, asked: Question) {
+    let Question { method, params, mut reply } = asked;
     tokio::select! {
         answer = ask(&ctx, &prefix, key, method, &params) => {
             let _ = reply.send(answer);
@@ -482,21 +486,16 @@ async fn answer(ctx: Context, prefix: Prefix, key: String, asked: Asked) {
 /// A request that is cancelled if it is dropped before its response has arrived.
 struct Waiting<'a> {
     handle: Option<RequestHandle<RoleClient>>,
+    /// Closed when the call ends, so that the transport does not register it later.
+    received: mpsc::Receiver<Question>,
     calls: &'a Calls,
-}
-
-impl Waiting<'_> {
-    fn finish(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            self.calls.remove(&handle.id);
-        }
-    }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.received.close();
+        self.calls.remove_ended();
         if let Some(handle) = self.handle.take() {
-            self.calls.remove(&handle.id);
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 let cancel = handle.cancel(Some("the caller has cancelled the call".to_owned()));
                 runtime.spawn(tokio::time::timeout(Duration::from_secs(5), cancel));

@@ -11,10 +11,13 @@ use mcp_runtime::{
     layers::Hints,
     model::{PromptResult, ResourceResult},
 };
-use rmcp::model::{
-    ArgumentInfo, CallToolRequestParams, ClientRequest, CompleteRequestParams, CompletionContext, ContentBlock,
-    GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams, Reference, Request,
-    RequestOptionalParam, ServerResult,
+use rmcp::{
+    ServiceError,
+    model::{
+        ArgumentInfo, CallToolRequestParams, ClientRequest, CompleteRequestParams, CompletionContext, ContentBlock,
+        ErrorCode, GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams, Reference, Request,
+        RequestOptionalParam, ServerResult,
+    },
 };
 use serde_json::{Map, Value, json};
 
@@ -34,6 +37,8 @@ pub(crate) struct Lists {
     pub(crate) entries: Vec<Entry>,
     /// Differs if the lists differ.
     pub(crate) digest: u64,
+    /// Whether every list could be read.
+    pub(crate) is_complete: bool,
 }
 
 /// The tag of the entries of an upstream.
@@ -41,9 +46,15 @@ pub(crate) fn tag(upstream: &Upstream) -> String {
     format!("upstream:{}", upstream.prefix.as_str())
 }
 
-/// Reads the lists of an upstream. A list that cannot be read is empty.
+/// The tag that only the entries of this upstream have, even if another one has the same prefix.
+pub(crate) fn own_tag(upstream: &Upstream) -> String {
+    format!("{}#{}", tag(upstream), upstream.id)
+}
+
+/// Reads the lists of an upstream. A list that cannot be read ends where reading failed.
 pub(crate) async fn read(upstream: &Arc<Upstream>, connection: &Connection) -> Lists {
-    let mut reader = Reader { upstream, connection, entries: 0, bytes: 0, digest: DefaultHasher::new() };
+    let mut reader =
+        Reader { upstream, connection, entries: 0, bytes: 0, digest: DefaultHasher::new(), is_complete: true };
     let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
     let completes = capabilities.completions.is_some();
     let mut entries: Vec<Entry> = Vec::new();
@@ -64,7 +75,7 @@ pub(crate) async fn read(upstream: &Arc<Upstream>, connection: &Connection) -> L
         let prompts = reader.list("prompts", |params| ClientRequest::ListPromptsRequest(paginated(params))).await;
         entries.extend(prompts.iter().filter_map(|prompt| prompt_entry(upstream, prompt, completes)));
     }
-    Lists { entries, digest: reader.digest.finish() }
+    Lists { entries, digest: reader.digest.finish(), is_complete: reader.is_complete }
 }
 
 fn paginated<M: Default>(params: PaginatedRequestParams) -> RequestOptionalParam<M, PaginatedRequestParams> {
@@ -77,6 +88,7 @@ struct Reader<'a> {
     entries: usize,
     bytes: usize,
     digest: DefaultHasher,
+    is_complete: bool,
 }
 
 impl Reader<'_> {
@@ -88,16 +100,23 @@ impl Reader<'_> {
         let (mut list, mut cursor) = (Vec::new(), None);
         let upstream = self.upstream.prefix.as_str();
         for _ in 0..MAX_PAGES {
-            let page =
-                match self.connection.request(request(PaginatedRequestParams::default().with_cursor(cursor))).await {
-                    // Also an invalid page, whose valid elements remain usable.
-                    Ok(page) => serde_json::to_value(page).unwrap_or_default(),
-                    Err(error) => {
-                        let error = self.upstream.describe(&error);
-                        tracing::warn!(upstream, list = member, error, "a list of an upstream cannot be read");
-                        return list;
-                    }
-                };
+            let page = match self
+                .connection
+                .request(request(PaginatedRequestParams::default().with_cursor(cursor)))
+                .await
+            {
+                // Elements of an invalid page remain usable if they are valid themselves.
+                Ok(page) => serde_json::to_value(page).unwrap_or_default(),
+                Err(error) => {
+                    // Some servers declare resources, and know no templates.
+                    let is_unknown =
+                        matches!(&error, ServiceError::McpError(error) if error.code == ErrorCode::METHOD_NOT_FOUND);
+                    self.is_complete &= is_unknown;
+                    let error = self.upstream.describe(&error);
+                    tracing::warn!(upstream, list = member, error, "a list of an upstream cannot be read");
+                    return list;
+                }
+            };
             let Some(elements) = page[member].as_array() else {
                 tracing::warn!(upstream, list = member, "a list of an upstream is invalid");
                 return list;
@@ -125,18 +144,30 @@ impl Reader<'_> {
 /// Sets what all kinds of entries have.
 macro_rules! describe {
     ($entry:expr, $upstream:expr, $listed:expr) => {{
-        let mut entry = $entry.optional().tags([tag($upstream)]);
+        let mut entry = $entry.optional().tags([tag($upstream), own_tag($upstream)]);
         if let Some(description) = text($listed, "description") {
             entry = entry.description(description);
         }
         if let Some(title) = text($listed, "title").or_else(|| text(&$listed["annotations"], "title")) {
             entry = entry.title(title);
         }
-        for (key, value) in meta($listed) {
+        for (key, value) in listed_meta($upstream, $listed) {
             entry = entry.with_meta(key, value);
         }
         icons($listed).into_iter().fold(entry, |entry, icon| entry.with_icon(icon))
     }};
+}
+
+/// Reads the `_meta` of an entry. The page of a tool is left out if the prefix changes its URI, since `ui://` begins that of a page.
+fn listed_meta(upstream: &Upstream, listed: &Value) -> Map<String, Value> {
+    let mut members = meta(listed);
+    if !upstream.prefix.as_str().is_empty() {
+        members.remove("ui/resourceUri");
+        if let Some(ui) = members.get_mut("ui").and_then(Value::as_object_mut) {
+            ui.remove("resourceUri");
+        }
+    }
+    members
 }
 
 fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
@@ -172,7 +203,7 @@ fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
 }
 
 async fn call_tool(
-    upstream: &Upstream,
+    upstream: &Arc<Upstream>,
     ctx: &Context,
     name: String,
     arguments: Map<String, Value>,
@@ -223,7 +254,7 @@ fn resource_entry(upstream: &Arc<Upstream>, listed: &Value, member: &str, comple
     Some(entry.into())
 }
 
-async fn read_resource(upstream: &Upstream, ctx: &Context) -> Result<ResourceResult, Failure> {
+async fn read_resource(upstream: &Arc<Upstream>, ctx: &Context) -> Result<ResourceResult, Failure> {
     let uri = upstream.prefix.upstream_uri(ctx.name()).to_owned();
     let result = upstream
         .call(ctx, |responses, state| {
@@ -269,7 +300,7 @@ fn prompt_entry(upstream: &Arc<Upstream>, listed: &Value, completes: bool) -> Op
 }
 
 async fn get_prompt(
-    upstream: &Upstream,
+    upstream: &Arc<Upstream>,
     ctx: &Context,
     name: String,
     arguments: Map<String, Value>,

@@ -20,15 +20,16 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_runtime::{Handle, Server, auth::Identity};
 use tokio::{
     sync::mpsc,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use child::Program;
 use convert::Prefix;
 use upstream::Target;
 
-/// The pause between an announcement of changed lists and reading them, and between two times of reading them.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The shortest and the longest pause between an announcement of changed lists and reading them. It grows while changes follow each
+/// other, since each one is announced to the clients of the server.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The time after which an upstream that was unavailable is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -58,18 +59,22 @@ impl Upstream {
         Self { target, timeout: Duration::from_secs(10), max_message_bytes: 16 * 1024 * 1024, problems }
     }
 
-    /// Describes a server that is reached over HTTP. Redirects are not followed.
+    /// Creates an upstream that is reached over HTTP. Redirects are not followed.
     pub fn http(url: impl Into<String>) -> Self {
-        let (url, mut problems) = (url.into(), Vec::new());
+        let (mut url, mut problems) = (url.into(), Vec::new());
         let uri = url.parse::<http::Uri>();
         if !uri.is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()) {
             problems.push("the URL is invalid, expected `https://…` or `http://…`".to_owned());
+        }
+        // Errors contain the URL in this form.
+        if let Ok(normalized) = reqwest::Url::parse(&url) {
+            url = normalized.into();
         }
         let client = upstream::http_client().map_err(|error| problems.push(error.to_string())).unwrap_or_default();
         Self::new(Target::Http { url, client, headers: HeaderMap::new(), credentials: None }, problems)
     }
 
-    /// Describes a server that this process starts, and that is reached over stdin and stdout. No shell is involved.
+    /// Creates an upstream that this process starts, and that is reached over stdin and stdout. No shell is involved.
     ///
     /// The program receives `PATH`, `HOME` and the variables for the language, the user and temporary files, and the variables
     /// of [`env`](Self::env). Its stderr is the stderr of this process. It is started again when it has ended.
@@ -105,8 +110,8 @@ impl Upstream {
     }
 
     /// Sets a function that returns headers with the credentials of a caller, such as a token that was exchanged for the
-    /// identity. Each principal then has a connection of its own. It is called when a connection is opened, also again after
-    /// the upstream has rejected the credentials; without an identity, to read the lists and for anonymous callers.
+    /// identity. Each principal then has a connection of its own, and another one when its scopes, claims or expiry change. It is
+    /// called when a connection is opened, also again after the upstream has rejected the credentials; without an identity, to read the lists and for anonymous callers.
     ///
     /// The token of the caller itself is not available, since it was issued for this server.
     pub fn headers_for<F, E>(mut self, credentials: impl Fn(Option<Identity>) -> F + Send + Sync + 'static) -> Self
@@ -160,11 +165,21 @@ impl Upstream {
         let handle = server.handle();
         let (upstream, changes) = upstream::Upstream::new(prefix, target, limit, max_message_bytes, handle.clone());
         let lists = read(&upstream).await;
+        let was_complete = lists.as_ref().is_some_and(|lists| lists.is_complete);
         let digest = lists.as_ref().map(|lists| lists.digest);
         let entries = lists.map(|lists| lists.entries).unwrap_or_default();
         let keep = entries.is_empty().then(|| Arc::clone(&upstream));
-        let refreshing =
-            Refresh { upstream: Arc::downgrade(&upstream), tag: entries::tag(&upstream), keep, digest, handle };
+        let refreshing = Refresh {
+            upstream: Arc::downgrade(&upstream),
+            tag: entries::own_tag(&upstream),
+            keep,
+            digest,
+            was_complete,
+            retries: !was_complete,
+            replaced: None,
+            pause: PAUSES.0,
+            handle,
+        };
         tokio::spawn(refreshing.run(changes));
         Ok(entries.into_iter().fold(server, Server::with_entry))
     }
@@ -197,40 +212,57 @@ struct Refresh {
     tag: String,
     /// Entries hold the upstream. While there are none, this does.
     keep: Option<Arc<upstream::Upstream>>,
+    /// The digest of the current entries.
     digest: Option<u64>,
+    /// Whether the current entries are complete: incomplete lists do not replace them.
+    was_complete: bool,
+    /// Whether the lists are read again without an announcement.
+    retries: bool,
+    /// The time of the last change.
+    replaced: Option<Instant>,
+    pause: Duration,
     handle: Handle,
 }
 
 impl Refresh {
+    /// Returns the pause before the lists are read.
+    fn next_pause(&mut self) -> Duration {
+        let (first, longest) = PAUSES;
+        let is_repeated = self.replaced.is_some_and(|replaced| replaced.elapsed() < self.pause + longest / 10);
+        self.pause = if is_repeated { (self.pause * 2).min(longest) } else { first };
+        self.pause
+    }
+
     async fn run(mut self, mut changes: mpsc::Receiver<()>) {
         loop {
-            match self.digest {
-                Some(_) => {
-                    if changes.recv().await.is_none() {
-                        return;
-                    }
-                }
-                None => {
-                    if let Ok(None) = timeout(RETRY, changes.recv()).await {
-                        return;
-                    }
-                }
+            let limit = if self.retries { RETRY } else { Duration::MAX };
+            if let Ok(None) = timeout(limit, changes.recv()).await {
+                return;
             }
-            sleep(PAUSE).await;
+            sleep(self.next_pause()).await;
             let Some(upstream) = self.upstream.upgrade() else { return };
             let Some(lists) = read(&upstream).await else {
-                self.digest = None;
+                self.retries = true;
                 continue;
             };
+            self.retries = !lists.is_complete;
+            if self.was_complete && !lists.is_complete {
+                continue;
+            }
             if self.digest == Some(lists.digest) {
+                self.was_complete = lists.is_complete;
                 continue;
             }
             let keep = lists.entries.is_empty().then(|| Arc::clone(&upstream));
             match self.handle.replace_entries(|entry| entry.has_tag(&self.tag), lists.entries) {
-                Ok(()) => (self.digest, self.keep) = (Some(lists.digest), keep),
+                Ok(()) => {
+                    self.digest = Some(lists.digest);
+                    (self.was_complete, self.replaced) = (lists.is_complete, Some(Instant::now()));
+                    self.keep = keep;
+                }
                 Err(error) => {
                     tracing::warn!(upstream = upstream.prefix.as_str(), %error, "the entries of an upstream cannot be replaced");
-                    self.digest = None;
+                    self.retries = true;
                 }
             }
         }

@@ -29,6 +29,9 @@ pub(crate) async fn ask(
                 Some(url) => Ok(answer(ctx.ask(UrlElicitation::new(key, url, message)).await?.map_content(|()| None))),
                 None => {
                     let schema = params["requestedSchema"].clone();
+                    if !schema.is_object() {
+                        return Err(invalid());
+                    }
                     let given = ctx.ask(FormElicitation::new(key, message, schema)).await?;
                     Ok(answer(given.map_content(|content| Some(Value::Object(content)))))
                 }

@@ -1,9 +1,13 @@
 //! The connections to an upstream, and calls on them.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,7 +20,7 @@ use rmcp::{
 };
 use serde_json::Value;
 use tokio::{
-    sync::mpsc,
+    sync::{OwnedMutexGuard, mpsc},
     time::{Instant, timeout},
 };
 
@@ -32,14 +36,21 @@ use crate::{
 const MAX_CONNECTIONS: usize = 64;
 /// The first and the longest pause between two attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// How long a connection must live so that opening it counts as a success.
+const STABLE: Duration = Duration::from_secs(5);
+/// How many resources of an upstream are subscribed to at the same time.
+const MAX_SUBSCRIPTIONS: usize = 256;
 /// The maximum length of an error message of the upstream.
 const MAX_ERROR_LENGTH: usize = 4096;
+
+/// The code of the error of 2025-11-25 with the pages that the user must visit.
+const URL_ELICITATION_REQUIRED: i32 = -32042;
 
 /// A function that returns the headers with the credentials of a caller.
 pub(crate) type Credentials =
     dyn Fn(Option<Identity>) -> Pin<Box<dyn Future<Output = Result<HeaderMap, ConnectError>> + Send>> + Send + Sync;
 
-/// Where an upstream is.
+/// The address of an upstream, or the program that is one.
 #[derive(Clone)]
 pub(crate) enum Target {
     Http { url: String, client: reqwest::Client, headers: HeaderMap, credentials: Option<Arc<Credentials>> },
@@ -48,13 +59,17 @@ pub(crate) enum Target {
 
 /// An upstream of a server.
 pub(crate) struct Upstream {
+    /// Distinguishes the upstreams of this process.
+    pub(crate) id: u64,
     pub(crate) prefix: Prefix,
     target: Target,
     /// How long connecting and reading the lists may take.
     pub(crate) timeout: Duration,
     max_message_bytes: usize,
     /// The connections by principal. The connection for callers without credentials of their own reads the lists.
-    pool: Mutex<HashMap<Option<String>, Arc<Place>>>,
+    pool: Mutex<HashMap<Option<Caller>, Arc<Slot>>>,
+    /// The URIs that are subscribed to, also by the next connection.
+    subscriptions: Mutex<BTreeSet<String>>,
     pub(crate) events: Arc<Events>,
 }
 
@@ -76,13 +91,24 @@ impl Listener for Events {
     }
 }
 
-/// The place of a connection, which is opened when it is needed.
+/// A caller with a connection of its own: the principal, and a digest of everything else that the credentials may depend on.
+type Caller = (String, u64);
+
+fn caller(identity: &Identity) -> Caller {
+    let mut digest = DefaultHasher::new();
+    identity.scopes().collect::<Vec<_>>().hash(&mut digest);
+    identity.expires_at().hash(&mut digest);
+    identity.claims::<Value>().unwrap_or_default().to_string().hash(&mut digest);
+    (identity.principal().to_owned(), digest.finish())
+}
+
+/// A connection, which is opened when it is needed.
 #[derive(Default)]
-struct Place {
+struct Slot {
     open: Mutex<Option<Arc<Connection>>>,
     last_used: Mutex<Option<Instant>>,
     /// Held while the connection is opened.
-    attempts: tokio::sync::Mutex<Attempts>,
+    attempts: Arc<tokio::sync::Mutex<Attempts>>,
 }
 
 /// The attempts to open a connection.
@@ -99,11 +125,12 @@ impl Attempts {
         self.last.map_or(Duration::ZERO, |last| self.pause.saturating_sub(last.elapsed()))
     }
 
-    /// Records an attempt. The pause grows while attempts follow each other, even if they succeed: a program may end whenever
-    /// it has been started.
+    /// Records an attempt. The pause grows while attempts fail, and while connections end soon after they were opened: a program
+    /// may end whenever it has been started.
     fn record(&mut self, error: Option<&'static str>) {
         let (first, longest) = PAUSES;
-        let is_repeated = self.last.is_some_and(|last| last.elapsed() < 2 * longest);
+        let limit = if self.error.is_some() { 2 * longest } else { self.pause + STABLE };
+        let is_repeated = self.last.is_some_and(|last| last.elapsed() < limit);
         self.pause = if is_repeated { (self.pause * 2).clamp(first, longest) } else { first };
         self.last = Some(Instant::now());
         self.error = error;
@@ -128,40 +155,59 @@ impl Upstream {
     ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let (changed, changes) = mpsc::channel(1);
         let events = Arc::new(Events { prefix: prefix.clone(), handle, changed });
-        let pool = Mutex::default();
-        (Arc::new(Self { prefix, target, timeout, max_message_bytes, pool, events }), changes)
+        let (pool, subscriptions) = (Mutex::default(), Mutex::default());
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        (Arc::new(Self { id, prefix, target, timeout, max_message_bytes, pool, subscriptions, events }), changes)
     }
 
-    fn place(&self, identity: Option<&Identity>) -> Arc<Place> {
-        let has_credentials = matches!(&self.target, Target::Http { credentials: Some(_), .. });
-        let key = identity.filter(|_| has_credentials).map(|identity| identity.principal().to_owned());
+    fn slot(&self, identity: Option<&Identity>) -> Arc<Slot> {
+        let key = identity.filter(|_| self.has_credentials()).map(caller);
         let mut pool = lock(&self.pool);
         if pool.len() > MAX_CONNECTIONS && !pool.contains_key(&key) {
-            let unused = pool.iter().filter(|(key, _)| key.is_some()).min_by_key(|(_, place)| *lock(&place.last_used));
+            let unused = pool.iter().filter(|(key, _)| key.is_some()).min_by_key(|(_, slot)| *lock(&slot.last_used));
             if let Some(unused) = unused.map(|(key, _)| key.clone()) {
                 pool.remove(&unused);
             }
         }
-        let place = pool.entry(key).or_default();
-        *lock(&place.last_used) = Some(Instant::now());
-        Arc::clone(place)
+        let slot = pool.entry(key).or_default();
+        *lock(&slot.last_used) = Some(Instant::now());
+        Arc::clone(slot)
     }
 
-    /// Returns the connection for a caller, and opens it if necessary.
-    pub(crate) async fn connection(&self, identity: Option<&Identity>) -> Result<Arc<Connection>, Unavailable> {
-        let place = self.place(identity);
-        let open = || lock(&place.open).clone().filter(|connection| !connection.is_closed());
+    /// Returns whether callers have connections of their own.
+    fn has_credentials(&self) -> bool {
+        matches!(&self.target, Target::Http { credentials: Some(_), .. })
+    }
+
+    /// Returns the connection for a caller, and opens it if necessary. Opening it continues if the future is dropped.
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        identity: Option<&Identity>,
+    ) -> Result<Arc<Connection>, Unavailable> {
+        let slot = self.slot(identity);
+        let open = || lock(&slot.open).clone().filter(|connection| !connection.is_closed());
         if let Some(connection) = open() {
             return Ok(connection);
         }
-        let mut attempts = place.attempts.lock().await;
+        let attempts = Arc::clone(&slot.attempts).lock_owned().await;
         if let Some(connection) = open() {
             return Ok(connection);
         }
         if !attempts.wait().is_zero() {
             return Err(Unavailable(attempts.error.unwrap_or("the connection was lost")));
         }
-        let opened = timeout(self.timeout, self.open(identity)).await;
+        let attempt = Arc::clone(self).attempt(Arc::clone(&slot), attempts, identity.cloned());
+        tokio::spawn(attempt).await.unwrap_or(Err(Unavailable("it cannot be connected to")))
+    }
+
+    async fn attempt(
+        self: Arc<Self>,
+        slot: Arc<Slot>,
+        mut attempts: OwnedMutexGuard<Attempts>,
+        identity: Option<Identity>,
+    ) -> Result<Arc<Connection>, Unavailable> {
+        let opened = timeout(self.timeout, self.open(identity.as_ref())).await;
         let (connection, error) = match opened {
             Ok(Ok(connection)) => (Some(Arc::new(connection)), None),
             Ok(Err(error)) => {
@@ -178,13 +224,26 @@ impl Upstream {
             }
         };
         attempts.record(error);
-        lock(&place.open).clone_from(&connection);
+        lock(&slot.open).clone_from(&connection);
+        if let Some(connection) = connection.as_ref().filter(|_| identity.is_none() || !self.has_credentials()) {
+            let uris = lock(&self.subscriptions).clone();
+            let (upstream, connection) = (Arc::downgrade(&self), Arc::clone(connection));
+            tokio::spawn(async move {
+                for uri in uris {
+                    let Some(upstream) = upstream.upgrade() else { return };
+                    upstream.subscribe_on(&connection, &uri).await;
+                }
+            });
+        }
         connection.ok_or(Unavailable(error.unwrap_or_default()))
     }
 
     async fn open(&self, identity: Option<&Identity>) -> Result<Connection, ConnectError> {
+        let is_personal = identity.is_some() && self.has_credentials();
         match &self.target {
-            Target::Program(program) => Connection::open(program.start(self.max_message_bytes)?, &self.events).await,
+            Target::Program(program) => {
+                Connection::open(program.start(self.max_message_bytes)?, &self.events, is_personal).await
+            }
             Target::Http { url, client, headers, credentials } => {
                 let mut headers = headers.clone();
                 if let Some(credentials) = credentials {
@@ -196,7 +255,7 @@ impl Upstream {
                     .max_json_response_size(self.max_message_bytes);
                 config.custom_headers = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
                 let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
-                Connection::open(transport, &self.events).await
+                Connection::open(transport, &self.events, is_personal).await
             }
         }
     }
@@ -211,14 +270,21 @@ impl Upstream {
         }
         if let Target::Http { url, .. } = &self.target {
             text = text.replace(url, "…");
+            // Without the name and password, which the client removes.
+            if let Ok(mut url) = reqwest::Url::parse(url)
+                && url.set_username("").is_ok()
+                && url.set_password(None).is_ok()
+            {
+                text = text.replace(url.as_str(), "…");
+            }
         }
         truncate(&text).escape_debug().to_string()
     }
 
     /// Closes a connection that has failed, so that the next call opens another one.
     fn drop_connection(&self, identity: Option<&Identity>, failed: &Arc<Connection>) {
-        let place = self.place(identity);
-        let mut open = lock(&place.open);
+        let slot = self.slot(identity);
+        let mut open = lock(&slot.open);
         if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, failed)) {
             *open = None;
             self.events.changed();
@@ -231,7 +297,7 @@ impl Upstream {
     ///
     /// Returns the error for the client.
     pub(crate) async fn call(
-        &self,
+        self: &Arc<Self>,
         ctx: &Context,
         request: impl Fn(Option<InputResponses>, Option<String>) -> ClientRequest,
     ) -> Result<ServerResult, Failure> {
@@ -258,10 +324,12 @@ impl Upstream {
             } else {
                 match &error {
                     ServiceError::UnexpectedResponse => "its response is invalid",
-                    _ => "the connection was lost",
+                    _ if connection.is_closed() => "the connection was lost",
+                    _ => "the request failed",
                 }
             };
-            if !matches!(error, ServiceError::UnexpectedResponse | ServiceError::Cancelled { .. }) {
+            // Over HTTP, the failure of one request says nothing about the next one.
+            if connection.is_closed() || error.is_authorization_required() {
                 self.drop_connection(identity, &connection);
             }
             tracing::warn!(
@@ -282,8 +350,19 @@ impl Upstream {
     fn fault(&self, error: ErrorData) -> Fault {
         let ErrorData { code, message, data, .. } = error;
         if code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
-            let required = data.map(|mut data| data["requiredCapabilities"].take()).unwrap_or_default();
+            let required = data.as_ref().and_then(|data| data.get("requiredCapabilities")).cloned().unwrap_or_default();
+            if required.to_string().len() > MAX_ERROR_LENGTH {
+                return Fault::internal(self.prefix.message("the upstream requires capabilities"));
+            }
             return Fault::MissingCapability { required };
+        }
+        // Of this server, these codes have a meaning to the client: another version, another session, a page to visit.
+        let is_reserved = matches!(
+            code,
+            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION | ErrorCode::HEADER_MISMATCH | ErrorCode(URL_ELICITATION_REQUIRED)
+        );
+        if is_reserved {
+            return Fault::internal(self.prefix.message(truncate(&message)));
         }
         // The code of sessions, and the code of stateless revisions.
         if matches!(code, ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_PARAMS)
@@ -299,20 +378,33 @@ impl Upstream {
     pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (upstream, uri): (Weak<Self>, _) = (Arc::downgrade(self), self.prefix.upstream_uri(uri).to_owned());
+        {
+            let mut subscriptions = lock(&self.subscriptions);
+            if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&uri) {
+                let upstream = self.prefix.as_str();
+                tracing::warn!(upstream, ?uri, "an upstream has too many subscriptions: a resource is left out");
+                return;
+            }
+            subscriptions.insert(uri.clone());
+        }
         runtime.spawn(async move {
             let Some(upstream) = upstream.upgrade() else { return };
-            let subscribed = async {
-                let connection = upstream.connection(None).await.ok()?;
-                timeout(upstream.timeout, connection.subscribe(&uri, &upstream.events)).await.ok()?.ok()
-            };
-            if subscribed.await.is_none() {
-                tracing::warn!(
-                    upstream = upstream.prefix.as_str(),
-                    ?uri,
-                    "a resource of an upstream cannot be subscribed to"
-                );
+            match upstream.connection(None).await {
+                Ok(connection) => upstream.subscribe_on(&connection, &uri).await,
+                Err(Unavailable(reason)) => {
+                    tracing::warn!(upstream = upstream.prefix.as_str(), ?uri, reason, "a subscription waits");
+                }
             }
         });
+    }
+
+    async fn subscribe_on(&self, connection: &Connection, uri: &str) {
+        let subscribed = timeout(self.timeout, connection.subscribe(uri, &self.events)).await;
+        if !matches!(subscribed, Ok(Ok(()))) {
+            lock(&self.subscriptions).remove(uri);
+            let upstream = self.prefix.as_str();
+            tracing::warn!(upstream, ?uri, "a resource of an upstream cannot be subscribed to");
+        }
     }
 }
 

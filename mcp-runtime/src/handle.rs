@@ -16,10 +16,11 @@ use crate::{
     error::BuildError,
     handler::{
         Session,
-        entry::{Collect, Entry, EntryInfo, EntryKind},
+        entry::{Collect, Entry, EntryGroup, EntryInfo, EntryKind},
         log_notification,
     },
     model::Level,
+    mutex::Mutex,
     registry::{Kinds, Registry, Selection},
 };
 
@@ -70,6 +71,8 @@ struct Target {
     engine: OnceLock<Weak<Engine>>,
     /// Whether the author has a handle.
     is_issued: AtomicBool,
+    /// The groups of entries of mounted servers to which entries of this handle belong.
+    groups: Mutex<Vec<Arc<EntryGroup>>>,
 }
 
 impl Handle {
@@ -86,6 +89,11 @@ impl Handle {
 
     pub(crate) fn is_issued(&self) -> bool {
         self.target.is_issued.load(Ordering::Acquire)
+    }
+
+    /// Lets the entries that this handle adds belong to a group.
+    pub(crate) fn join(&self, group: &Arc<EntryGroup>) {
+        self.target.groups.lock().push(Arc::clone(group));
     }
 
     /// Connects the handle to the server that was built.
@@ -143,6 +151,7 @@ impl Handle {
 
     fn replace(&self, select: impl Fn(&EntryInfo<'_>) -> bool, entries: Vec<Entry>) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
+        self.target.groups.lock().iter().for_each(|group| group.add(&entries));
         let (names, scopes, states) = (&engine.profile.names, &engine.profile.scopes, &engine.states);
         let changed = change_decided(&engine, select, |registry, selected| {
             let kept = registry.without(|function| selected[&function.id]);

@@ -107,7 +107,8 @@ async fn scopes_of_a_mounted_server_are_required() {
 
 #[tokio::test]
 async fn servers_can_be_nested_and_changed_by_their_handles() {
-    let inner = notes();
+    let refuse = from_fn(async |call: Call, _: Next| Outcome::error(&call, "refused"));
+    let inner = notes().layer_for(|entry| entry.name == "added", refuse);
     let handle = inner.handle();
     let middle = Server::empty("middle", "1.0.0").mount("notes", inner).layer_for(
         |entry| entry.name == "notes_search",
@@ -120,6 +121,12 @@ async fn servers_can_be_nested_and_changed_by_their_handles() {
     assert!(handle.disable::<search>());
     assert_eq!(client.call("a_notes_hidden", ()).await.unwrap().text(), "true");
     assert_eq!(names(&mut client).await, ["a_notes_hidden"]);
+    for _ in 0..3 {
+        handle.replace_entries(|entry| entry.name.ends_with("_added"), [constant("added")]).unwrap();
+        assert_eq!(names(&mut client).await, ["a_notes_added", "a_notes_hidden"]);
+        let result = client.call("a_notes_added", ()).await.unwrap();
+        assert_eq!(result.text(), "refused", "layers of the mounted server hold for entries of its handle");
+    }
 }
 
 #[test]
@@ -130,6 +137,14 @@ fn mistakes_are_reported_with_the_line_of_the_mount() {
         (server().mount("a", notes()).mount("b", notes()), "both servers have state of type"),
         (server().with_entry(constant("a_search")).mount("a", notes()), "two tools are named `a_search`"),
         (server().mount("a", authenticated), "a mounted server cannot have an authenticator"),
+        (
+            server().mount("a", notes().scope_implies("a", ["b"])),
+            "a mounted server cannot declare that scopes contain others",
+        ),
+        (
+            server().mount("a", notes().with_skills(crate::skills::DIRECTORY).require_scopes("a")),
+            "scopes and visibility of a mounted server do not apply to its skills",
+        ),
         (server().mount("a b", notes()), "expected only ASCII letters"),
     ];
     for (server, expected) in cases {

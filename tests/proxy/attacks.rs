@@ -119,7 +119,7 @@ async fn templates_match_nothing_of_another_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_responses_fail_their_call() {
     type Attack = (&'static str, fn() -> Reply, &'static str);
-    let cases: [Attack; 9] = [
+    let cases: [Attack; 12] = [
         (
             "too large",
             || Reply::Result(json!({"content": [{"type": "text", "text": "x".repeat(2 << 20)}]})),
@@ -147,6 +147,25 @@ async fn invalid_responses_fail_their_call() {
             "a large error",
             || Reply::Error(json!({"code": -32000, "message": "x".repeat(100_000), "data": "y".repeat(100_000)})),
             "xxxx",
+        ),
+        (
+            "a page to visit",
+            || {
+                let elicitation =
+                    json!({"mode": "url", "url": "http://evil.example", "elicitationId": "1", "message": "m"});
+                Reply::Error(json!({"code": -32042, "message": "visit", "data": {"elicitations": [elicitation]}}))
+            },
+            "up: visit",
+        ),
+        (
+            "another version",
+            || Reply::Error(json!({"code": -32022, "message": "version", "data": {"supported": []}})),
+            "up: version",
+        ),
+        (
+            "missing capabilities that are no object",
+            || Reply::Error(json!({"code": -32021, "message": "missing", "data": "text"})),
+            "",
         ),
         (
             "content that is no content",

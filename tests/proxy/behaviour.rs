@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{eventually, gateway, legacy, serve};
+use crate::{eventually, gateway, legacy, serve, url};
 
 /// Repeat a text.
 #[tool(title = "Echo", read_only, meta("example.com/level" = 1), icon = "https://example.com/a.png")]
@@ -249,9 +249,13 @@ async fn questions_progress_and_log_messages_pass() {
     let (server, _) = upstream();
     let modern = serve(&server).await;
     for address in [legacy(modern.clone()).await, modern] {
-        let gateway = gateway(&address).await.build().unwrap();
+        // Log messages pass on connections that belong to one principal.
+        let upstream = mcp_proxy::Upstream::http(url(&address))
+            .headers_for(|_| async { Ok::<_, std::convert::Infallible>(http::HeaderMap::new()) });
+        let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
         for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
-            let mut client = gateway.test_client(revision).answering(answers);
+            let identity = mcp_runtime::auth::Identity::new("ada");
+            let mut client = gateway.test_client(revision).answering(answers).with_extension(identity);
             let result = client.call("up_ask", ()).await.unwrap();
             assert_eq!(result.text(), "Greet Ada! 2", "{address} {revision}: {result:?}");
             client.set_log_level(Level::Info).await.unwrap();

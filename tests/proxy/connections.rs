@@ -108,6 +108,85 @@ async fn entries_of_a_dead_upstream_stay_and_say_so() {
     eventually!(client.call("up_a", ()).await.unwrap().text() == "done");
 }
 
+/// The failure of a request over HTTP, and of a list, affects nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_of_one_request_remain_alone() {
+    let failing = Arc::new(Mutex::new(""));
+    let failure = Arc::clone(&failing);
+    let fake = fake::start(move |method, params| {
+        if *failure.lock().unwrap() == method || params["name"] == "b" {
+            return Reply::Head("500 Internal Server Error\r\n".to_owned());
+        }
+        if method == "tools/call" { respond(method) } else { lists(method, json!([tool("a"), tool("b")])) }
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    for _ in 0..3 {
+        assert!(client.call("up_b", ()).await.unwrap().is_error());
+        assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done", "no pause for other calls");
+    }
+    let connections = fake.heads.lock().unwrap().iter().filter(|head| head.contains("mcp-method: initialize")).count();
+    assert!(connections <= 1, "{connections}");
+}
+
+/// Upstreams with equal prefixes keep their own entries, and a list that fails keeps its entries.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_concerns_the_own_entries() {
+    let is_failing = Arc::new(Mutex::new(false));
+    let failing = Arc::clone(&is_failing);
+    let first = fake::start(move |method, _| match method {
+        "tools/list" if *failing.lock().unwrap() => Reply::Error(json!({"code": -32000, "message": "too many"})),
+        "tools/call" => Reply::Head("401 Unauthorized\r\nwww-authenticate: Bearer\r\n".to_owned()),
+        _ => lists(method, json!([tool("a")])),
+    })
+    .await;
+    let is_changed = Arc::new(Mutex::new(false));
+    let changed = Arc::clone(&is_changed);
+    let second = fake::start(move |method, _| match method {
+        "tools/call" => Reply::Head("401 Unauthorized\r\nwww-authenticate: Bearer\r\n".to_owned()),
+        _ => lists(method, json!([tool(if *changed.lock().unwrap() { "c" } else { "b" })])),
+    })
+    .await;
+    let server = Upstream::http(url(&second.address)).add_to(gateway(&first.address).await, "up").await.unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    assert_eq!(client.tools().await.unwrap().len(), 2);
+    (*is_failing.lock().unwrap(), *is_changed.lock().unwrap()) = (true, true);
+    // Rejected credentials end the connection, and the lists are read again.
+    for tool in ["up_a", "up_b"] {
+        assert!(client.call(tool, ()).await.unwrap().is_error());
+    }
+    eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_c"));
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let tools = client.tools().await.unwrap();
+    let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(names, ["up_a", "up_c"]);
+}
+
+/// A launcher such as `npx` starts the server as its own child.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_ends_with_its_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "cd {}; sleep 600 < /dev/null > /dev/null & echo $! > id; {}; exit",
+        folder.path().display(),
+        env!("CARGO_BIN_EXE_fixture")
+    );
+    let server =
+        Upstream::command("sh", ["-c", &script]).add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let id = std::fs::read_to_string(folder.path().join("id")).unwrap();
+    let is_running = || {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+        !state.is_empty() && !state.contains(") Z ")
+    };
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    assert!(is_running());
+    drop(server);
+    eventually!(!is_running());
+}
+
 #[tokio::test]
 async fn mistakes_are_reported() {
     let cases = [

@@ -127,6 +127,10 @@ pub(crate) struct Hierarchy {
 type Rule = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl Hierarchy {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pairs.is_empty() && self.rule.is_none()
+    }
+
     /// Adds a scope that another scope contains.
     pub(crate) fn add(&mut self, broad: String, narrow: String) {
         self.pairs.push((broad.into(), narrow.into()));

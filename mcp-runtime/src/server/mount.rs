@@ -1,11 +1,11 @@
 //! Servers whose functions another server in the same process serves.
 
-use std::{collections::HashSet, panic::Location, sync::Arc};
+use std::{panic::Location, sync::Arc};
 
 use super::Server;
 use crate::{
     engine::Visibility,
-    handler::entry::{Entry, EntryInfo, EntryKind},
+    handler::entry::{EntryGroup, EntryInfo, EntryKind},
     registry::Change,
 };
 
@@ -19,13 +19,13 @@ pub(super) struct Mount {
 /// The entries of a mounted server, to which its rules apply.
 #[derive(Clone)]
 struct Mounted {
-    entries: Arc<HashSet<usize>>,
+    entries: Arc<EntryGroup>,
     prefix: Arc<str>,
 }
 
 impl Mounted {
     fn contains(&self, info: &EntryInfo<'_>) -> bool {
-        info.address().is_some_and(|address| self.entries.contains(&address))
+        self.entries.contains(info)
     }
 
     /// Returns the entry with the name that it has in the mounted server, or `None` if it belongs to another server.
@@ -36,15 +36,16 @@ impl Mounted {
 }
 
 impl Server {
-    /// Adds the functions of another server, with `prefix` and `_` in front of their names. URIs, which functions write into
-    /// their results, and the names of methods do not change. Neither does the text of pages, which must call tools by the names
-    /// with the prefix, as in `app.call("notes_search")`.
+    /// Adds the functions of another server, with `prefix` and `_` in front of their names. An empty prefix leaves the names as they
+    /// are. URIs, which functions write into their results, and the names of methods do not change. Neither does the text of
+    /// pages, which must call tools by the names with the prefix, as in `app.call("notes_search")`.
     ///
     /// Everything that the other server says about its functions continues to hold for them, and only for them: names, scopes,
     /// [`layer`](Self::layer)s, which run inside the layers of this server, and [`visible_to`](Self::visible_to). Rules that
     /// select functions by name see the names without the prefix. Shared state belongs to both, so values of one type in both are
     /// an error. A function that this server has, too, becomes a function of the
-    /// other server. A [`Handle`](crate::Handle) of the other server changes this server. Limits, timeouts, telemetry, and how the
+    /// other server. A [`Handle`](crate::Handle) of the other server changes this server; the rules also hold for functions that it
+    /// adds, unlike functions that this server's own handle adds. Limits, timeouts, telemetry, the caching of lists, and how the
     /// server describes itself are those of this server.
     ///
     /// ```
@@ -68,7 +69,7 @@ impl Server {
     /// # Errors
     ///
     /// [`build`](Self::build) fails if names or URIs clash, if both servers have state of the same type, or if the other server has
-    /// an authenticator.
+    /// an authenticator, declares that scopes contain other scopes, or has skills together with scopes or a rule of visibility.
     #[track_caller]
     pub fn mount(mut self, prefix: impl Into<String>, server: Self) -> Self {
         self.mounts.push(Mount { prefix: prefix.into(), server, location: Location::caller() });
@@ -79,7 +80,8 @@ impl Server {
     pub(super) fn merge_mounts(&mut self) {
         for Mount { prefix, mut server, location } in std::mem::take(&mut self.mounts) {
             server.merge_mounts();
-            self.merge(format!("{prefix}_"), server, location);
+            let prefix = if prefix.is_empty() { prefix } else { format!("{prefix}_") };
+            self.merge(prefix, server, location);
         }
     }
 
@@ -92,8 +94,21 @@ impl Server {
         for name in self.states.merge(server.states) {
             self.problems.push(problem(&format!("both servers have state of type `{name}`")));
         }
-        let address = |entry: &Entry| entry.info().address();
-        let entries = Arc::new(server.entries.iter().filter_map(address).collect());
+        if !server.profile.access.hierarchy.is_empty() {
+            self.problems.push(problem(
+                "a mounted server cannot declare that scopes contain others: declare it on the outer server",
+            ));
+        }
+        #[cfg(feature = "skills")]
+        if !server.skills.is_empty() && (!server.profile.access.base.is_empty() || server.profile.visibility.is_some())
+        {
+            self.problems.push(problem(
+                "scopes and visibility of a mounted server do not apply to its skills: add the skills to the outer server",
+            ));
+        }
+        let entries = Arc::<EntryGroup>::default();
+        entries.add(&server.entries);
+        server.mounted_handles.iter().chain([&server.handle]).for_each(|handle| handle.join(&entries));
         let mounted = Mounted { entries, prefix: prefix.as_str().into() };
         let (profile, outer) = (server.profile, &mut self.profile);
 

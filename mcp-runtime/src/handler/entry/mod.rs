@@ -5,7 +5,16 @@ pub(super) mod argument;
 pub(super) mod rule;
 mod value;
 
-use std::{borrow::Cow, fmt, future::ready, ops::Deref, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    borrow::Cow,
+    collections::HashMap,
+    fmt,
+    future::ready,
+    ops::Deref,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use mcp_runtime_uri_template::Operator;
 use serde_json::Value;
@@ -17,6 +26,7 @@ use super::{
 use crate::{
     auth::Scopes,
     model::{CacheScope, Icon, Role},
+    mutex::Mutex,
 };
 
 pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
@@ -94,6 +104,37 @@ impl Entry {
     pub(crate) fn info(&self) -> EntryInfo<'_> {
         let common = self.common();
         common.info(self.kind(), &common.name)
+    }
+}
+
+/// The entries of a mounted server.
+#[derive(Default)]
+pub(crate) struct EntryGroup(Mutex<HashMap<usize, Option<Weak<dyn Any + Send + Sync>>>>);
+
+impl EntryGroup {
+    /// Adds entries, and removes entries that do not exist any more. The weak references keep the addresses from being used again.
+    pub(crate) fn add(&self, entries: &[Entry]) {
+        fn weak<T: Send + Sync + 'static>(entry: &EntryRef<T>) -> Option<Weak<dyn Any + Send + Sync>> {
+            match entry {
+                EntryRef::Static(_) => None,
+                EntryRef::Shared(entry) => Some(Arc::downgrade(&(Arc::clone(entry) as Arc<dyn Any + Send + Sync>))),
+            }
+        }
+        let mut members = self.0.lock();
+        members.retain(|_, entry| entry.as_ref().is_none_or(|entry| entry.strong_count() > 0));
+        members.extend(entries.iter().filter_map(|entry| {
+            let weak = match entry {
+                Entry::Tool(entry) => weak(entry),
+                Entry::Resource(entry) => weak(entry),
+                Entry::Prompt(entry) => weak(entry),
+                Entry::Method(entry) => weak(entry),
+            };
+            Some((entry.info().address()?, weak))
+        }));
+    }
+
+    pub(crate) fn contains(&self, info: &EntryInfo<'_>) -> bool {
+        info.address().is_some_and(|address| self.0.lock().contains_key(&address))
     }
 }
 
