@@ -19,6 +19,7 @@ use tracing::{
 };
 use tracing_subscriber::{
     Registry,
+    filter::filter_fn,
     layer::{Context, Layer, SubscriberExt as _},
 };
 
@@ -260,6 +261,21 @@ async fn half_of_the_traces_are_sampled() {
         client.request("tools/call", json!({"name": "hand_on", "arguments": {"fails": false}})).await.unwrap();
     }
     let count = exporter.get_finished_spans().unwrap().iter().filter(|span| span.name == "inner").count();
+    assert!((150..250).contains(&count), "{count}");
+}
+
+/// The id of a sampled request would otherwise decide about the next trace of the thread.
+#[tokio::test]
+async fn requests_whose_spans_are_filtered_do_not_affect_other_traces() {
+    let (exporter, spans) = export(Sampler::TraceIdRatioBased(0.5));
+    let filter = filter_fn(|metadata| !metadata.target().starts_with("mcp_runtime"));
+    let _guard = tracing::subscriber::set_default(Registry::default().with(filter).with(spans.layer()));
+    let mut client = client(Server::empty("filtered", "1.0.0").telemetry(otel(spans)));
+    for _ in 0..400 {
+        client.request("tools/call", json!({"name": "hand_on_directly", "arguments": {}})).await.unwrap();
+        tracing::info_span!("unrelated").in_scope(|| ());
+    }
+    let count = exporter.get_finished_spans().unwrap().iter().filter(|span| span.name == "unrelated").count();
     assert!((150..250).contains(&count), "{count}");
 }
 

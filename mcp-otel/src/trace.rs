@@ -109,7 +109,9 @@ impl Spans {
                 let trace_id = if parent_span.is_valid() { parent_span.trace_id() } else { ids.new_trace_id() };
                 let result = sampler.should_sample(Some(&parent), trace_id, "", &SpanKind::Server, &[], &[]);
                 if result.decision != SamplingDecision::Drop {
-                    NEXT_TRACE.set((!parent_span.is_valid()).then_some(trace_id));
+                    // A span that a filter disables would leave its id to the next trace of the thread.
+                    let has_span = tracing::span_enabled!(target: OPERATION, Level::INFO);
+                    NEXT_TRACE.set((has_span && !parent_span.is_valid()).then_some(trace_id));
                     return None;
                 }
                 let flags = TraceFlags::default();

@@ -370,8 +370,8 @@ impl TraceCarrier<'_> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Operation<'a> {
-    /// The method (`mcp.method.name`), or `_OTHER` if the runtime does not know it.
-    pub method: &'static str,
+    /// The method (`mcp.method.name`), or `_OTHER` if neither the protocol nor the server defines it.
+    pub method: &'a str,
     /// The name of the tool (`gen_ai.tool.name`). `None` if the server has no such tool.
     pub tool: Option<&'a str>,
     /// The name of the prompt (`gen_ai.prompt.name`). `None` if the server has no such prompt.

@@ -156,7 +156,7 @@ await run({
         assert.equal((await log()).length, before);
     },
     'a reload ends the page, and reads it again': async () => {
-        await tab.evaluate(() => { for (const _ of 'twice') document.getElementById('reload').click(); });
+        await tab.evaluate(() => { for (let click = 0; click < 2; click += 1) document.getElementById('reload').click(); });
         await eventually(async () => assert.ok((await log()).some(([kind]) => kind === '→ ui/resource-teardown')));
         await eventually(() => assert.ok(page.isDetached()));
         page = await view();

@@ -12,6 +12,7 @@ use mcp_runtime::{
     ask::Answer,
     auth::{Identity, Principal},
     backend::MemoryBackend,
+    function::MethodEntry,
     layers::{Call, Next, Outcome, from_fn},
     prompt, resource,
     telemetry::{
@@ -260,6 +261,10 @@ fn summary(topic: Option<String>) -> String {
     topic.unwrap_or_default()
 }
 
+async fn search(_: Value, _: Context) -> Result<Value, Fault> {
+    Ok(json!({"found": []}))
+}
+
 fn server(recorder: &Arc<Recorder>) -> Server {
     let server = Server::empty("measured", "1.0.0")
         .with::<add>()
@@ -275,6 +280,7 @@ fn server(recorder: &Arc<Recorder>) -> Server {
         .with::<asks>()
         .with::<note>()
         .with::<summary>()
+        .with_entry(MethodEntry::new("com.example/search", json!({"type": "object"}), search))
         .telemetry(Arc::clone(recorder));
     let _ = server.handle();
     server
@@ -328,6 +334,7 @@ fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ("tasks/list", json!({}), None),
         ("tasks/cancel", json!({"taskId": "x"}), None),
         ("tasks/update", json!({"taskId": "x", "inputResponses": {}}), None),
+        ("com.example/search", json!({}), None),
         ("invented/method", json!({}), None),
     ]
 }

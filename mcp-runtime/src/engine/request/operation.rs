@@ -114,7 +114,7 @@ pub(super) struct Measured {
     record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
     /// Whether the server has sent the request.
     pub(super) is_sent: bool,
-    method: &'static str,
+    method: Cow<'static, str>,
     pub(super) tool: Option<Cow<'static, str>>,
     prompt: Option<Cow<'static, str>>,
     pub(super) protocol_version: Option<&'static str>,
@@ -174,19 +174,24 @@ impl Operation {
     fn record_function(&self, function: &Function) {
         let name = &function.name;
         let field = match function.kind() {
-            EntryKind::Tool => "gen_ai.tool.name",
-            EntryKind::Prompt => "gen_ai.prompt.name",
-            EntryKind::Resource | EntryKind::Method => return,
+            EntryKind::Tool => Some("gen_ai.tool.name"),
+            EntryKind::Prompt => Some("gen_ai.prompt.name"),
+            EntryKind::Method => None,
+            EntryKind::Resource => return,
         };
-        self.span.record(field, &**name);
+        if let Some(field) = field {
+            self.span.record(field, &**name);
+        }
         self.update(|measured| {
-            if function.kind() == EntryKind::Tool {
-                measured.tool = Some(name.clone());
-            } else {
-                measured.prompt = Some(name.clone());
+            match function.kind() {
+                EntryKind::Tool => measured.tool = Some(name.clone()),
+                EntryKind::Prompt => measured.prompt = Some(name.clone()),
+                // A registered method is known, although the protocol does not define it.
+                EntryKind::Method | EntryKind::Resource => measured.method = name.clone(),
             }
             if !self.span.is_disabled() {
-                self.span.record("otel.name", format!("{} {name}", measured.method));
+                let subject = field.map(|_| format!(" {name}")).unwrap_or_default();
+                self.span.record("otel.name", format!("{}{subject}", measured.method));
             }
         });
     }
@@ -316,12 +321,12 @@ impl Measured {
         start: Instant,
     ) -> Self {
         let (tool, prompt, protocol_version) = (None, None, None);
-        let is_sent = false;
+        let (is_sent, method) = (false, Cow::Borrowed(method));
         Self { telemetry: telemetry.clone(), record, is_sent, method, tool, prompt, protocol_version, network, start }
     }
 
     fn record(&self, error_type: Option<&str>, status_code: Option<i32>) {
-        let &Self { method, ref tool, ref prompt, protocol_version, network, start, .. } = self;
+        let &Self { ref method, ref tool, ref prompt, protocol_version, network, start, .. } = self;
         let (tool, prompt) = (tool.as_deref(), prompt.as_deref());
         let duration: Duration = start.elapsed();
         let operation =
