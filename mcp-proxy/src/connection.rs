@@ -495,11 +495,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.received.close();
         self.calls.remove_ended();
-        if let Some(handle) = self.handle.take() {
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                let cancel = handle.cancel(Some("the caller has cancelled the call".to_owned()));
-                runtime.spawn(tokio::time::timeout(Duration::from_secs(5), cancel));
-            }
+        if let Some(handle) = self.handle.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let cancel = handle.cancel(Some("the caller has cancelled the call".to_owned()));
+            runtime.spawn(tokio::time::timeout(Duration::from_secs(5), cancel));
         }
     }
 }
