@@ -7,7 +7,7 @@ use mcp_runtime::{Context, function::ToolEntry};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::definition::{Arguments, with_defaults};
+use crate::arguments::{Arguments, names, with_defaults};
 
 /// The number of processes of a tool that run at the same time. Further calls wait.
 const MAX_PROCESSES: usize = 8;
@@ -68,11 +68,6 @@ impl Command {
             async move { program.run(argv?).await }
         }))
     }
-}
-
-/// Returns the names in braces.
-pub(crate) fn names(element: &str) -> impl Iterator<Item = &str> {
-    element.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
 /// Returns the command line of a call.

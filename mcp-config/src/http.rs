@@ -7,10 +7,7 @@ use mcp_runtime::{Context, function::ToolEntry};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    command::names,
-    definition::{Arguments, with_defaults},
-};
+use crate::arguments::{Arguments, names, with_defaults};
 
 /// The service of a file.
 #[derive(Deserialize)]

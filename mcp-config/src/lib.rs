@@ -85,6 +85,7 @@
 //! [`watch`] looks for changed files once per second. If all definitions are valid, the tools of the folder are replaced in one
 //! step, and clients are notified. Otherwise the log contains every mistake with its file and line, and the tools remain.
 
+mod arguments;
 mod command;
 mod definition;
 mod folder;
