@@ -298,12 +298,19 @@ impl<'a> TraceContext<'a> {
     /// Reads the context in the headers of the HTTP request. If `_meta` has a different one, it is a link of the
     /// operation, and otherwise its parent.
     pub fn headers(&self) -> TraceCarrier<'a> {
-        #[cfg(feature = "http")]
-        if let Some(head) = self.head {
-            return TraceCarrier::validated(|key| joined(head.headers(), key));
-        }
-        TraceCarrier::default()
+        self.head.map(header_carrier).unwrap_or_default()
     }
+}
+
+#[cfg(feature = "http")]
+fn header_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
+    TraceCarrier::validated(|key| joined(head.headers(), key))
+}
+
+/// Without the feature `http`, no message has a head.
+#[cfg(not(feature = "http"))]
+fn header_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
+    TraceCarrier::default()
 }
 
 /// Returns a header, whose lines are one list.
