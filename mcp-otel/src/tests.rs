@@ -1,6 +1,6 @@
 //! Tests of exported spans and measurements. `tests/otel/run` compares more of them with the conventions.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, testing::TestClient, tool};
 use opentelemetry::trace::{SpanKind, Status};
@@ -13,9 +13,10 @@ use opentelemetry_sdk::{
 };
 use serde_json::{Value, json};
 use tracing::{
-    Instrument as _,
+    Dispatch, Instrument as _,
     field::{Field, Visit},
     span::{Id, Record},
+    subscriber::{DefaultGuard, NoSubscriber},
 };
 use tracing_subscriber::{
     Registry,
@@ -82,6 +83,16 @@ async fn call(client: &mut TestClient, arguments: Value) -> Value {
     client.request("tools/call", json!({"name": "hand_on", "arguments": arguments, "_meta": meta})).await.unwrap()
 }
 
+/// Sets the subscriber of the thread.
+///
+/// As long as there is only one subscriber, `tracing` asks the subscriber of whichever thread reaches a span first, so that
+/// another test without one would disable the span for all of them.
+fn listen(subscriber: impl Into<Dispatch>) -> DefaultGuard {
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+    LazyLock::force(&SECOND);
+    tracing::dispatcher::set_default(&subscriber.into())
+}
+
 fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<std::borrow::Cow<'a, str>> {
     span.attributes.iter().find(|attribute| attribute.key.as_str() == name).map(|attribute| attribute.value.as_str())
 }
@@ -90,7 +101,7 @@ fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<std::borrow::Cow<'a, 
 async fn a_span_continues_the_trace_of_the_client() {
     let (exporter, spans) = export(Sampler::AlwaysOn);
     let subscriber = tracing_subscriber::registry().with(spans.layer());
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let _guard = listen(subscriber);
     let contents = RecordContents::new(14).redact(|_, json| json.replace("false", "0"));
     let telemetry = otel(spans);
     let mut client =
@@ -147,7 +158,7 @@ async fn ask(ctx: &mcp_runtime::Context) -> Result<bool, Fault> {
 #[tokio::test]
 async fn the_span_around_a_request_is_its_parent_or_a_link() {
     let (exporter, spans) = export(Sampler::AlwaysOn);
-    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let _guard = listen(Registry::default().with(spans.layer()));
     let mut client = client(Server::empty("ambient", "1.0.0").telemetry(otel(spans)));
     for has_context in [false, true] {
         exporter.reset();
@@ -170,7 +181,7 @@ async fn the_span_around_a_request_is_its_parent_or_a_link() {
 #[tokio::test]
 async fn the_rounds_of_a_conversation_are_linked() {
     let (exporter, spans) = export(Sampler::AlwaysOn);
-    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let _guard = listen(Registry::default().with(spans.layer()));
     let server = Server::empty("rounds", "1.0.0").with::<ask>().telemetry(otel(spans));
     let client = server.test_client(Revision::V2026_07_28);
     let mut client = client.answering(|_| json!({"action": "accept", "content": {"sure": true}}));
@@ -188,7 +199,7 @@ async fn the_rounds_of_a_conversation_are_linked() {
 #[tokio::test]
 async fn without_spans_the_context_of_the_client_is_handed_on() {
     let subscriber = tracing_subscriber::registry().with(trace::Spans::Propagate.layer());
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let _guard = listen(subscriber);
     let mut client = client(Server::empty("noop", "1.0.0").telemetry(otel(trace::Spans::Propagate)));
     let result = call(&mut client, json!({"fails": false})).await;
     assert_eq!(result["content"][0]["text"], format!("00-{TRACE}-{PARENT}-01 user=ada"));
@@ -230,7 +241,7 @@ async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on
             let (exporter, spans) = export(sampler.clone());
             let log = Log::default();
             let subscriber = Registry::default().with(is_logged.then(|| log.clone())).with(spans.layer());
-            let _guard = tracing::subscriber::set_default(subscriber);
+            let _guard = listen(subscriber);
             let mut client = client(Server::empty("sampled", "1.0.0").telemetry(otel(spans)));
             let arguments = if tool == "hand_on" { json!({"fails": false}) } else { json!({}) };
             let mut params = json!({"name": tool, "arguments": arguments, "_meta": {"baggage": "user=ada"}});
@@ -255,7 +266,7 @@ async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on
 #[tokio::test]
 async fn half_of_the_traces_are_sampled() {
     let (exporter, spans) = export(Sampler::TraceIdRatioBased(0.5));
-    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let _guard = listen(Registry::default().with(spans.layer()));
     let mut client = client(Server::empty("sampled", "1.0.0").telemetry(otel(spans)));
     for _ in 0..400 {
         client.request("tools/call", json!({"name": "hand_on", "arguments": {"fails": false}})).await.unwrap();
@@ -269,7 +280,7 @@ async fn half_of_the_traces_are_sampled() {
 async fn requests_whose_spans_are_filtered_do_not_affect_other_traces() {
     let (exporter, spans) = export(Sampler::TraceIdRatioBased(0.5));
     let filter = filter_fn(|metadata| !metadata.target().starts_with("mcp_runtime"));
-    let _guard = tracing::subscriber::set_default(Registry::default().with(filter).with(spans.layer()));
+    let _guard = listen(Registry::default().with(filter).with(spans.layer()));
     let mut client = client(Server::empty("filtered", "1.0.0").telemetry(otel(spans)));
     for _ in 0..400 {
         client.request("tools/call", json!({"name": "hand_on_directly", "arguments": {}})).await.unwrap();
