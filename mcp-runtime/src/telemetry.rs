@@ -41,12 +41,12 @@ use crate::{
 ///
 /// /// Collects the methods that clients have called.
 /// #[derive(Default)]
-/// struct Methods(Mutex<Vec<(&'static str, Option<String>)>>);
+/// struct Methods(Mutex<Vec<(String, Option<String>)>>);
 ///
 /// impl Telemetry for Methods {
 ///     fn server_operation(&self, operation: &Operation<'_>) {
 ///         let tool = operation.tool.map(str::to_owned);
-///         self.0.lock().unwrap().push((operation.method, tool));
+///         self.0.lock().unwrap().push((operation.method.to_owned(), tool));
 ///     }
 /// }
 ///
@@ -56,7 +56,7 @@ use crate::{
 /// let server = Server::empty("adder", "1.0.0").with::<add>().telemetry(Arc::clone(&methods));
 /// let mut client = server.test_client(Revision::V2026_07_28);
 /// client.call("add", serde_json::json!({"a": 1, "b": 2})).await?;
-/// assert!(methods.0.lock().unwrap().contains(&("tools/call", Some("add".to_owned()))));
+/// assert!(methods.0.lock().unwrap().contains(&("tools/call".to_owned(), Some("add".to_owned()))));
 /// # Ok(())
 /// # }
 /// ```
