@@ -20,7 +20,7 @@ fn a_stdio_session_survives_rebuilds_build_failures_and_crashes() {
     let response = dev.initialize("2025-06-18");
     assert_eq!(response["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
     assert_eq!(response["result"]["serverInfo"]["name"], "dev-session");
-    assert_eq!(dev.wait_for_line("serving"), "dev: serving: 5 tools");
+    assert_eq!(dev.wait_for_line("serving"), "dev: serving: 4 tools");
     assert_eq!(dev.call_text("greet", &json!({"name": "Ada"})), "Hello, Ada!");
     let first = dev.call_text("process", &json!({}));
     let pending = dev.call("wait", &json!({"file": project.file("marker")}));
