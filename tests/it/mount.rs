@@ -52,7 +52,7 @@ async fn names(client: &mut mcp_runtime::testing::TestClient) -> Vec<String> {
     client.tools().await.unwrap().iter().map(|tool| tool.name().to_owned()).collect()
 }
 
-/// What a mounted server says about its functions holds for them, and for no function of the outer server.
+/// The rules of a mounted server hold for its functions, and for no function of the outer server.
 #[tokio::test]
 async fn rules_of_a_mounted_server_hold_for_its_functions_only() {
     let (log, _guard) = Log::listen();

@@ -188,7 +188,7 @@ fn mistakes_are_reported_when_the_entry_is_added() {
     let none: [&str; 0] = [];
     let method =
         |name: &str| MethodEntry::new(name.to_owned(), object(), async |_: Value, _: Context| Ok::<_, String>(()));
-    let cases: [(Entry, &str); 22] = [
+    let cases: [(Entry, &str); 24] = [
         (tool("a b", object()).into(), "expected only ASCII letters, digits, `_`, `.` and `-`"),
         (tool("", object()).into(), "expected at least 1 character"),
         (tool("t", json!({"type": "string"})).into(), "its `type` is not `object`"),
@@ -211,6 +211,8 @@ fn mistakes_are_reported_when_the_entry_is_added() {
         (method("tasks/com.example").into(), "expected a domain, a slash and a name"),
         (method("com.example/").into(), "expected a domain, a slash and a name"),
         (method("com.example/a b").into(), "expected a domain, a slash and a name"),
+        (method("./a").into(), "expected a domain, a slash and a name"),
+        (method("io.modelcontextprotocol/search").into(), "expected a domain, a slash and a name"),
     ];
     for (entry, expected) in cases {
         let error = Server::empty("values", "1.0.0").with_entry(entry).build().unwrap_err();

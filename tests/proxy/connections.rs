@@ -33,7 +33,7 @@ async fn only_configured_credentials_reach_the_upstream() {
             let name = identity.map(|identity| identity.principal().to_owned());
             log.lock().unwrap().push(name.clone());
             async move {
-                let token = format!("Bearer for-{}", name.as_deref().unwrap_or("nobody"));
+                let token = format!("Bearer for-{}", name.as_deref().unwrap_or("anonymous"));
                 let header = (HeaderName::from_static("authorization"), HeaderValue::from_str(&token)?);
                 Ok::<_, http::header::InvalidHeaderValue>(HeaderMap::from_iter([header]))
             }

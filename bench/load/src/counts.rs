@@ -40,8 +40,8 @@ const COUNTED: [(&str, Transport, Operation); 8] = [
     ("http_echo_1_mib_2026_07_28", HTTP_STATELESS, Operation::BigEcho),
 ];
 
-/// What the environment switches on in the server with telemetry. Spans are exported in batches, to a port at which
-/// nothing listens.
+/// The environments of the server with telemetry, by name. Spans are exported in batches, to a port at which nothing
+/// listens.
 const TELEMETRY: [(&str, &[(&str, &str)]); 4] = [
     ("telemetry_off", &[]),
     ("metrics", &[("OTEL_METRICS_EXPORTER", "prometheus"), ("OTEL_EXPORTER_PROMETHEUS_PORT", "0")]),

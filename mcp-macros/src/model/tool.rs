@@ -30,7 +30,7 @@ pub(crate) struct ToolUi {
     pub(crate) visibility: Visibility,
 }
 
-/// Who may call a tool.
+/// The callers to which a tool is offered.
 #[derive(Clone, Copy)]
 pub(crate) enum Visibility {
     /// The model and the page, as by default.

@@ -7,7 +7,7 @@ use crate::{errors::Errors, model::literal::json_string};
 /// The declared origins of a page.
 pub(super) struct Policy([Vec<Origin>; 4]);
 
-/// What a page uses a URL for. The position in [`Policy`].
+/// The purpose for which a page loads a URL. The value is the position in [`Policy`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Connect,

@@ -203,7 +203,7 @@ pub(super) struct CssUrl {
     pub(super) kind: CssUse,
 }
 
-/// What a style sheet uses a URL for.
+/// The purpose for which a style sheet loads a URL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CssUse {
     Import,

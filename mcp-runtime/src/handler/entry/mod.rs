@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime_uri_template::Operator;
+use mcp_runtime_uri_template::{Operator, check_meta_key};
 use serde_json::Value;
 
 use super::{
@@ -526,12 +526,11 @@ pub struct MethodEntry {
     pub(crate) common: CommonEntry,
 }
 
-/// Returns whether a method belongs to an extension, so that no revision of the protocol can define it.
+/// Returns whether a method belongs to an extension, so that no revision of the protocol can define it: its name is a key of
+/// `_meta` with a domain.
 pub(crate) fn is_extension_method(method: &str) -> bool {
-    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte));
-    method
-        .split_once('/')
-        .is_some_and(|(domain, name)| domain.contains('.') && !name.is_empty() && is_plain(domain) && is_plain(name))
+    let has_domain = method.split_once('/').is_some_and(|(domain, name)| domain.contains('.') && !name.is_empty());
+    has_domain && check_meta_key(method).is_ok()
 }
 
 /// The scopes of an entry.
@@ -561,7 +560,7 @@ pub(crate) type CompleteFn = dyn Fn(&str, &str, EarlierArguments, Context) -> Se
 /// A closure that learns of the URIs that clients subscribe to.
 pub(crate) type SubscribedFn = dyn Fn(&str) + Send + Sync;
 
-/// What an entry calls that a program created.
+/// The closures of an entry that a program created.
 #[derive(Clone)]
 pub struct Closures {
     pub(crate) call: Arc<CallFn>,

@@ -185,6 +185,27 @@ macro_rules! listed_setters {
 
 listed_setters!(ToolEntry, ResourceEntry, PromptEntry);
 
+macro_rules! completed_entries {
+    ($($entry:ident),*) => {
+        $(
+            impl $entry {
+                /// Sets the function that completes the arguments of a prompt, or the variables of a URI template. It receives the
+                /// name of the argument, the value to complete, and the arguments that the client has already filled in.
+                #[must_use]
+                pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+                    mut self,
+                    function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+                ) -> Self {
+                    self.common.handler.complete(function);
+                    self
+                }
+            }
+        )*
+    };
+}
+
+completed_entries!(ResourceEntry, PromptEntry);
+
 impl ToolEntry {
     /// Creates a tool.
     ///
@@ -307,17 +328,6 @@ impl ResourceEntry {
         self.common.handler.edit(|closures| closures.subscribed = Some(Arc::new(function)));
         self
     }
-
-    /// Sets the function that completes the variables of a template: it receives the name of the variable, the value to complete and the
-    /// variables that the client has already filled in.
-    #[must_use]
-    pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
-        mut self,
-        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.common.handler.complete(function);
-        self
-    }
 }
 
 impl PromptEntry {
@@ -341,17 +351,6 @@ impl PromptEntry {
         let arguments = properties.map(|(name, schema)| argument(name.clone().into(), schema)).collect();
         let common = CommonEntry::new(name.into(), schema, handler(function, write_prompt), Location::caller());
         Self { common: CommonEntry { arguments, ..common } }
-    }
-
-    /// Sets the function that completes the arguments: it receives the name of the argument, the value to complete and the
-    /// arguments that the client has already filled in.
-    #[must_use]
-    pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
-        mut self,
-        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.common.handler.complete(function);
-        self
     }
 }
 
