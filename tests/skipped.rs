@@ -14,7 +14,10 @@ fn main() {
     }
     let missing: Vec<_> = Revision::ALL.into_iter().filter(|revision| schemas::find(*revision).is_none()).collect();
     let has_fish = Command::new("fish").arg("--version").output().is_ok();
-    let skipped = missing.iter().map(|revision| recorded(*revision)).sum::<usize>() + usize::from(!has_fish);
+    let has_curl = Command::new("curl").arg("--version").output().is_ok();
+    let skipped = missing.iter().map(|revision| recorded(*revision)).sum::<usize>()
+        + usize::from(!has_fish)
+        + usize::from(!has_curl);
     eprintln!("\nskipped checks: {skipped}");
     if !missing.is_empty() {
         let missing: Vec<_> = missing.iter().map(|revision| revision.as_str()).collect();
@@ -26,6 +29,9 @@ fn main() {
     }
     if !has_fish {
         eprintln!("completions in fish are not tested\nhelp: install `fish`");
+    }
+    if !has_curl {
+        eprintln!("TLS is not tested with curl\nhelp: install `curl`");
     }
 }
 

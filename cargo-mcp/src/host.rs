@@ -288,7 +288,7 @@ fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
         capabilities.sampling = Some(SamplingCapability::default());
     }
     if args.shows_pages {
-        let settings = [("mimeTypes".to_owned(), serde_json::json!([pages::MIME_TYPE]))];
+        let settings = [("mimeTypes".to_owned(), serde_json::json!([pages::MEDIA_TYPE]))];
         let extensions = capabilities.extensions.get_or_insert_default();
         extensions.insert(pages::EXTENSION.to_owned(), settings.into_iter().collect());
     }

@@ -1,18 +1,13 @@
 //! Pages of tools, as the extension MCP Apps describes them.
 
+pub(crate) use mcp_page::{EXTENSION, MEDIA_TYPE};
 use serde_json::{Value, json};
 
 use crate::content::decode_base64;
 
-/// The identifier of the extension.
-pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
-
-/// The media type of pages.
-pub(crate) const MIME_TYPE: &str = "text/html;profile=mcp-app";
-
 /// Returns the capabilities of a client that shows pages and has no others.
 pub(crate) fn capabilities() -> Value {
-    json!({"extensions": {EXTENSION: {"mimeTypes": [MIME_TYPE]}}})
+    json!({"extensions": {EXTENSION: {"mimeTypes": [MEDIA_TYPE]}}})
 }
 
 /// Returns the URI of a tool's page from its `_meta`. Some servers still use the deprecated flat key.
@@ -32,8 +27,8 @@ pub(crate) fn may_call(meta: &Value) -> bool {
 /// Returns the reason why the contents are not a page.
 pub(crate) fn html(contents: &Value) -> Result<String, String> {
     let mime = contents["mimeType"].as_str().unwrap_or_default();
-    if mime.replace(' ', "") != MIME_TYPE {
-        return Err(format!("has the MIME type `{mime}`, expected `{MIME_TYPE}`"));
+    if mime.replace(' ', "") != MEDIA_TYPE {
+        return Err(format!("has the MIME type `{mime}`, expected `{MEDIA_TYPE}`"));
     }
     match (contents["text"].as_str(), contents["blob"].as_str()) {
         (Some(text), _) => Ok(text.to_owned()),

@@ -3,12 +3,12 @@
 use std::{collections::HashSet, sync::Arc};
 
 use clap::{Arg, ArgAction, Command};
+use mcp_process::Program;
 use mcp_runtime::{Context, function::ToolEntry};
 use serde_json::{Map, Value, json};
 
 use crate::{
     arguments::{ArgumentStyle, CommandArguments, Property, argv, escapes},
-    child::Program,
     schema,
 };
 
@@ -79,9 +79,9 @@ fn tool(name: String, path: &[&Command], program: &Arc<Program>, configure: &Con
     }
     schema["additionalProperties"] = false.into();
     let program = Arc::clone(program);
-    let entry = ToolEntry::new(name, schema, move |arguments: Map<String, Value>, _: Context| {
+    let entry = ToolEntry::new(name, schema, move |arguments: Map<String, Value>, ctx: Context| {
         let (argv, program) = (argv(&levels, &arguments), Arc::clone(&program));
-        async move { program.run(argv?).await }
+        async move { program.run(argv?, &ctx).await }
     });
     let about = command.get_long_about().or_else(|| command.get_about());
     configure(entry.description(about.map(ToString::to_string).unwrap_or_default()), command)

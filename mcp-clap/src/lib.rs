@@ -28,7 +28,12 @@
 //! A client that starts `notes --mcp` finds a tool `search` with the arguments `text` and `limit`. Each call starts the program again,
 //! here as `notes search --limit=10 -- TEXT`, and the result is the text that it prints.
 //!
+//! A program that decides in another way, such as by a subcommand of its own, calls [`serve`].
+//!
 //! [`Program`] chooses and describes the tools, serves another program, or adds its tools to a [`Server`] that has tools of its own.
+//!
+//! The page [Composing](https://docs.rs/mcp-runtime/latest/mcp_runtime/guide/composing/) of the guide shows how a
+//! server combines them with other sources.
 //!
 //! # Tools
 //!
@@ -66,38 +71,31 @@
 //!
 //! A call starts the program without a shell. No value can become an option or a subcommand: values of options are passed as
 //! `--name=value`, and positional arguments after `--`. Where clap accepts neither, a value that begins with `-` is rejected. A value
-//! that contains the delimiter of its argument is rejected, too. The program itself may still read its values as something else, such as
-//! the name of a file that it overwrites: leave out commands that a model must not use.
+//! that contains the delimiter of its argument is rejected, too. Values are not restricted further: a path may point anywhere, a tool such
+//! as `find --exec` runs any command, and a program may read its values as something else, such as the name of a file that it
+//! overwrites. [Leave out](Program::configure) commands that a model must not use.
 //!
 //! - stdin is empty, but a program that opens `/dev/tty` can still ask at the terminal of the server. The environment and the working
 //!   directory are those of the server.
 //! - A program that replaces `@file` by the words in a file before clap parses them also does so with values.
-//! - Exit code 0: the result is stdout as text, or stderr if stdout is empty. Bytes that are not UTF-8 are replaced.
-//! - Any other exit code: the call fails with the exit code, stderr and stdout.
-//! - Of each stream, the first 256 KiB are kept, or [`output_limit`](Program::output_limit). The text says if it was truncated.
+//! - Exit code 0: the result is stdout as text, or stderr if stdout is empty. Any other exit code: the call fails with the exit code,
+//!   stderr and stdout.
+//! - Of each stream, the first 256 KiB are kept, or [`output_limit`](Program::output_limit).
 //! - At most 16 calls run at the same time, or [`max_processes`](Program::max_processes). Further ones wait within their timeout.
-//! - A process that the program leaves behind with stdout or stderr open is killed on Unix about one second after the program has ended,
-//!   and the result is what was read until then.
 //! - A call that is cancelled or exceeds the server's [`timeout`](Server::timeout) kills the program, on Unix with its process group.
-//! - There are no notifications of progress: lines on stderr have no form that could be converted.
+//! - While the program runs, the lines that it writes to stderr are progress of the call. The client receives these lines even if
+//!   the program succeeds, so **the program must not print secrets to stderr**. [`mcp_process`] describes which lines are sent.
 #![warn(clippy::missing_errors_doc)]
 
 mod arguments;
-mod child;
 mod commands;
 mod schema;
 
 use std::{env, ffi::OsString, path::PathBuf, process, sync::Arc, thread};
 
-use clap::Command;
+use clap::{Command, CommandFactory};
 use mcp_runtime::{Server, function::ToolEntry};
 use tokio::runtime;
-
-/// What `mcp-config` shares with this crate.
-#[doc(hidden)]
-pub mod __private {
-    pub use crate::child::Program;
-}
 
 /// The default of [`Program::output_limit`].
 const OUTPUT_LIMIT: usize = 256 * 1024;
@@ -107,7 +105,7 @@ const MAX_PROCESSES: usize = 16;
 /// Serves the program over stdio and exits, if its first argument is `--mcp`. Returns otherwise.
 ///
 /// Call it at the start of `main`, before anything is printed to stdout, with a function that returns the [`Command`]: `Cli::command` of
-/// [`CommandFactory`](clap::CommandFactory), or the function that builds it. It works within an async runtime, too.
+/// [`CommandFactory`], or the function that builds it. It works within an async runtime, too.
 ///
 /// A program with an option `--mcp` of its own can no longer be called with it as the first argument.
 ///
@@ -117,6 +115,37 @@ pub fn serve_if_asked(command: impl FnOnce() -> Command) {
     if is_asked() {
         Program::new(command()).serve_if_asked();
     }
+}
+
+/// Serves the program over stdio and exits, whatever its arguments are.
+///
+/// Do not call it unconditionally: each call of a tool starts the program again, with the arguments of a command, which must then run.
+/// A hidden subcommand starts the server without being a tool:
+///
+/// ```no_run
+/// use clap::Parser;
+///
+/// #[derive(Parser)]
+/// enum Cli {
+///     /// Print the number of notes.
+///     Count,
+///     /// Serve the commands to clients of the Model Context Protocol.
+///     #[command(hide = true)]
+///     Serve,
+/// }
+///
+/// fn main() {
+///     match Cli::parse() {
+///         Cli::Count => println!("7"),
+///         Cli::Serve => mcp_clap::serve::<Cli>(),
+///     }
+/// }
+/// ```
+///
+/// It works within an async runtime, too. Exit codes are those of [`serve_if_asked`].
+#[track_caller]
+pub fn serve<T: CommandFactory>() -> ! {
+    Program::new(T::command()).serve()
 }
 
 fn is_asked() -> bool {
@@ -224,7 +253,7 @@ impl Program {
             Ok(path) => path,
             Err(error) => panic!("the path of the current program cannot be found: {error}"),
         };
-        let program = Arc::new(child::Program::new(path, self.output_limit, self.max_processes));
+        let program = Arc::new(mcp_process::Program::new(path, self.output_limit, self.max_processes));
         commands::tools(self.command, &program, &self.configure)
     }
 
@@ -250,6 +279,11 @@ impl Program {
             eprintln!("error: `--mcp` takes no further arguments, found {rest:?}");
             process::exit(2);
         }
+        self.serve()
+    }
+
+    #[track_caller]
+    fn serve(self) -> ! {
         let server = self.server();
         // `main` may be async, and a runtime cannot start within another one.
         let served = thread::spawn(move || {

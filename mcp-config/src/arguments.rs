@@ -1,6 +1,9 @@
 //! The arguments of a tool, and their names in templates.
 
+use mcp_schema::Checker;
 use serde_json::{Map, Value, json};
+
+use crate::mistake::Mistake;
 
 /// The arguments of a tool.
 pub(crate) struct Arguments {
@@ -9,21 +12,51 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn new(mut schemas: Map<String, Value>) -> Result<Self, String> {
+    pub(crate) fn new(mut schemas: Map<String, Value>) -> Result<Self, Mistake> {
         let mut required = Vec::new();
         for (name, schema) in &mut schemas {
             let Some(members) = schema.as_object_mut() else {
-                return Err(format!("the argument `{name}` is not a table"));
+                return Err(Mistake::at(&["arguments", name], format!("the argument `{name}` is not a table")));
             };
             let optional = members.shift_remove("optional");
             if optional.as_ref().is_some_and(|optional| !optional.is_boolean()) {
-                return Err(format!("`optional` of the argument `{name}` is neither `true` nor `false`"));
+                let message = format!("`optional` of the argument `{name}` is neither `true` nor `false`");
+                return Err(Mistake::at(&["arguments", name, "optional"], message));
             }
             if optional != Some(Value::Bool(true)) && !members.contains_key("default") {
                 required.push(name.clone());
             }
         }
-        Ok(Self { schemas, required })
+        let arguments = Self { schemas, required };
+        // Schemas may refer to each other.
+        let checker = match Checker::of_arguments(&json!({ "properties": arguments.schemas })) {
+            Ok(checker) => checker,
+            Err(error) => return Err(Mistake::at(&arguments.invalid(), error.to_string())),
+        };
+        for (name, default) in arguments.defaults() {
+            let violations = checker.violations(&json!({ name.as_str(): default }).to_string());
+            if let Some(violation) = violations.first() {
+                let message = format!("the default of the argument {violation}");
+                return Err(Mistake::at(&["arguments", &name, "default"], message));
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// Returns the path of the first keyword that is invalid in itself.
+    fn invalid(&self) -> Vec<&str> {
+        let is_invalid = |name: &str, schema: &Value| {
+            let mut schemas: Map<_, _> = self.schemas.keys().map(|name| (name.clone(), Value::Bool(true))).collect();
+            schemas.insert(name.to_owned(), schema.clone());
+            Checker::of_arguments(&json!({ "properties": schemas })).is_err()
+        };
+        let mut found = vec!["arguments"];
+        if let Some((name, schema)) = self.schemas.iter().find(|(name, schema)| is_invalid(name, schema)) {
+            let mut keywords = schema.as_object().into_iter().flatten();
+            let keyword = keywords.find(|(keyword, value)| is_invalid(name, &json!({ keyword.as_str(): value })));
+            found.extend([name.as_str()].into_iter().chain(keyword.map(|(keyword, _)| keyword.as_str())));
+        }
+        found
     }
 
     /// Returns the schema of the arguments.
@@ -43,6 +76,11 @@ impl Arguments {
         defaults.collect()
     }
 
+    /// Returns the schema of one argument.
+    pub(crate) fn schema_of(&self, name: &str) -> Option<&Value> {
+        self.schemas.get(name)
+    }
+
     /// Returns whether a call may leave out the argument, or give any number of values for it.
     pub(crate) fn may_be_absent(&self, name: &str) -> bool {
         let Some(schema) = self.schemas.get(name) else { return true };
@@ -50,14 +88,17 @@ impl Arguments {
         !is_one_value || !(self.required.iter().any(|required| required == name) || schema.get("default").is_some())
     }
 
-    /// Checks that the names that a definition uses are arguments, and that it uses all of them.
-    pub(crate) fn check_used<'a>(&self, used: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
-        let used: Vec<_> = used.into_iter().collect();
-        if let Some(unknown) = used.iter().find(|name| !self.schemas.contains_key(**name)) {
-            return Err(format!("`{unknown}` is not an argument"));
+    /// Checks that the names that a definition uses are arguments, and that it uses all of them. `texts` contain the names in
+    /// braces, and have the path of their values.
+    pub(crate) fn check_used(&self, texts: &[(Vec<String>, Vec<&str>)]) -> Result<(), Mistake> {
+        let unknown = |name: &&&str| !self.schemas.contains_key(**name);
+        let unknown = texts.iter().find_map(|(path, names)| Some((path, names.iter().find(unknown)?)));
+        if let Some((path, name)) = unknown {
+            return Err(Mistake { path: path.clone(), message: format!("`{name}` is not an argument") });
         }
-        match self.schemas.keys().find(|name| !used.contains(&name.as_str())) {
-            Some(unused) => Err(format!("the argument `{unused}` is not used")),
+        let used = |name: &str| texts.iter().any(|(_, names)| names.contains(&name));
+        match self.schemas.keys().find(|name| !used(name)) {
+            Some(unused) => Err(Mistake::at(&["arguments", unused], format!("the argument `{unused}` is not used"))),
             None => Ok(()),
         }
     }

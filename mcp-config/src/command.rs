@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use mcp_clap::__private::Program;
+use mcp_process::Program;
 use mcp_runtime::{Context, function::ToolEntry};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::arguments::{Arguments, names, with_defaults};
+use crate::{
+    arguments::{Arguments, names, with_defaults},
+    mistake::Mistake,
+};
 
 /// The number of processes of a tool that run at the same time. Further calls wait.
 const MAX_PROCESSES: usize = 8;
@@ -43,29 +46,39 @@ impl Group {
 }
 
 impl Command {
-    pub(crate) fn tool(self, name: &str, arguments: Arguments) -> Result<ToolEntry, String> {
-        let elements = || self.args.iter().flat_map(Group::elements);
-        if let Some(element) = elements().find(|element| names(element).count() > 1) {
-            return Err(format!("the element `{element}` of `args` names more than one argument"));
+    pub(crate) fn tool(self, name: &str, arguments: Arguments) -> Result<ToolEntry, Mistake> {
+        let mut elements = Vec::new();
+        for (index, group) in self.args.iter().enumerate() {
+            for (inner, element) in group.elements().iter().enumerate() {
+                let path = ["command", "args", &index.to_string(), &inner.to_string()].map(str::to_owned);
+                elements.push((path.to_vec(), element, names(element).collect::<Vec<_>>()));
+            }
         }
-        arguments.check_used(elements().flat_map(|element| names(element)))?;
-        for pair in self.args.windows(2) {
+        if let Some((path, element, _)) = elements.iter().find(|(.., names)| names.len() > 1) {
+            let message = format!("the element `{element}` of `args` names more than one argument");
+            return Err(Mistake { path: path.clone(), message });
+        }
+        let texts: Vec<_> = elements.iter().map(|(path, _, names)| (path.clone(), names.clone())).collect();
+        arguments.check_used(&texts)?;
+        for (index, pair) in self.args.windows(2).enumerate() {
             let (option, next) = (pair[0].elements().last(), pair[1].elements().first());
             let Some((option, next)) = option.zip(next) else { continue };
             let takes_value =
                 option.starts_with('-') && !option.contains('=') && !ENDS_OF_OPTIONS.contains(&option.as_str());
             if takes_value && names(next).any(|name| arguments.may_be_absent(name)) {
-                return Err(format!(
+                let last = pair[0].elements().len() - 1;
+                let message = format!(
                     "`{option}` would remain without `{next}`: write both in a list, `[\"{option}\", \"{next}\"]`"
-                ));
+                );
+                return Err(Mistake::at(&["command", "args", &index.to_string(), &last.to_string()], message));
             }
         }
         let defaults = arguments.defaults();
         let program = Arc::new(Program::new(self.program.into(), OUTPUT_LIMIT, MAX_PROCESSES));
         let groups = self.args;
-        Ok(ToolEntry::new(name.to_owned(), arguments.schema(), move |given: Map<String, Value>, _: Context| {
+        Ok(ToolEntry::new(name.to_owned(), arguments.schema(), move |given: Map<String, Value>, ctx: Context| {
             let (argv, program) = (argv(&groups, &with_defaults(&defaults, given)), Arc::clone(&program));
-            async move { program.run(argv?).await }
+            async move { program.run(argv?, &ctx).await }
         }))
     }
 }

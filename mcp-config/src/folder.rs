@@ -17,6 +17,8 @@ use mcp_runtime::{
 use crate::{
     Error,
     definition::{File, tool},
+    http::Service,
+    mistake::{Mistake, Source, position},
 };
 
 /// The time between two looks for changes.
@@ -51,28 +53,37 @@ pub(crate) fn watch(server: Server, folder: &Path) -> Result<Server, Error> {
 
 /// Replaces the tools whenever the files have changed.
 fn follow(handle: &Handle, folder: &Path, tag: &str, mut known: Result<Files, String>) {
-    loop {
+    let mut reported = String::new();
+    while !handle.is_closed() {
         thread::sleep(INTERVAL);
         let found = list(folder);
         if found == known {
             continue;
         }
-        match &found {
-            Ok(files) => replace(handle, folder, tag, files),
-            Err(problem) => tracing::error!("the tools of the last definitions remain: {problem}"),
+        let entries = match &found {
+            Ok(files) => entries(files, tag).map_err(|error| error.to_string()),
+            Err(problem) => Err(problem.clone()),
+        };
+        let is_valid = entries.is_ok();
+        let replaced = entries.and_then(|entries| {
+            let is_own = |entry: &EntryInfo<'_>| entry.has_tag(tag);
+            handle.replace_entries(is_own, entries).map_err(|error| error.to_string())
+        });
+        // Valid definitions are tried again: a name that is taken may become free.
+        if replaced.is_ok() || !is_valid {
+            known = found;
         }
-        known = found;
-    }
-}
-
-fn replace(handle: &Handle, folder: &Path, tag: &str, files: &Files) {
-    let replaced = entries(files, tag).map_err(|error| error.to_string()).and_then(|entries| {
-        let is_own = |entry: &EntryInfo<'_>| entry.has_tag(tag);
-        handle.replace_entries(is_own, entries).map_err(|error| error.to_string())
-    });
-    match replaced {
-        Ok(()) => tracing::info!(folder = %folder.display(), "the tools were replaced by changed definitions"),
-        Err(problems) => tracing::error!("the tools of the last definitions remain: {problems}"),
+        match replaced {
+            Ok(()) => {
+                reported.clear();
+                tracing::info!(folder = %folder.display(), "the tools were replaced by changed definitions");
+            }
+            Err(problems) if is_valid && problems == reported => {}
+            Err(problems) => {
+                tracing::error!("the tools of the last definitions remain: {problems}");
+                reported = problems;
+            }
+        }
     }
 }
 
@@ -82,7 +93,7 @@ fn list(folder: &Path) -> Result<Files, String> {
     for file in fs::read_dir(folder).map_err(problem)? {
         let path = file.map_err(problem)?.path();
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if !is_hidden && path.extension().is_some_and(|extension| extension == "toml") {
+        if !is_hidden && path.extension().is_some_and(|extension| extension == "toml" || extension == "json") {
             // Links are followed, such as those of a Kubernetes volume.
             let metadata = fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             files.insert(path, (metadata.modified().ok(), metadata.len()));
@@ -111,42 +122,39 @@ fn entries(files: &Files, tag: &str) -> Result<Vec<Entry>, Error> {
                 continue;
             }
         };
-        let line = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
-        let file: File = match toml::from_str(&text) {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let read = if is_json { File::from_json(&text) } else { File::from_toml(&text) };
+        let file = match read {
             Ok(file) => file,
-            Err(error) => {
-                let line = line(error.span().map_or(0, |span| span.start));
-                problems.push(format!("{path_text}:{line}: {}", error.message()));
+            Err((offset, problem)) => {
+                problems.push(format!("{path_text}:{}: {problem}", position(&text, offset)));
                 continue;
             }
         };
-        let service = match file.service.map(|service| (line(service.span().start), service.into_inner().connect())) {
-            None => None,
-            Some((_, Ok(service))) => Some(service),
-            Some((line, Err(problem))) => {
-                problems.push(format!("{path_text}:{line}: the service: {problem}"));
+        let source = Source::new(&text, is_json);
+        let mut report = |path: &[String], message: &str| {
+            problems.push(format!("{path_text}:{}: {message}", source.position(path)));
+        };
+        let service = match file.service.map(Service::connect).transpose() {
+            Ok(service) => service,
+            Err(Mistake { path, message }) => {
+                report(&[&["service".to_owned()][..], &path].concat(), &format!("the service: {message}"));
                 continue;
             }
         };
-        for (name, definition) in file.tools {
-            let place = format!("{path_text}:{}", line(definition.span().start));
-            let made = tool(&name, definition.into_inner(), service.as_ref(), tag).and_then(checked);
-            if let Some(other) = places.insert(name.clone(), place.clone()) {
-                problems.push(format!("{place}: the tool `{name}` is also defined in {other}"));
+        for (name, offset, definition) in file.tools {
+            let start = ["tools".to_owned(), name.clone()];
+            let place = format!("{path_text}:{}", position(&text, offset));
+            if let Some(other) = places.insert(name.clone(), place) {
+                report(&start, &format!("the tool `{name}` is also defined in {other}"));
             }
-            match made {
+            match tool(&name, definition, service.as_ref(), tag) {
                 Ok(entry) => entries.push(entry),
-                Err(problem) => problems.push(format!("{place}: the tool `{name}`: {problem}")),
+                Err(Mistake { path, message }) => {
+                    report(&[&start[..], &path].concat(), &format!("the tool `{name}`: {message}"));
+                }
             }
         }
     }
     if problems.is_empty() { Ok(entries) } else { Err(Error { problems }) }
-}
-
-/// Checks name and schema as the server does, so that the problem has a line.
-fn checked(entry: Entry) -> Result<Entry, String> {
-    match Server::empty("definitions", "0.0.0").with_entry(entry.clone()).check() {
-        Ok(()) => Ok(entry),
-        Err(error) => Err(error.problems().join("; ")),
-    }
 }

@@ -7,7 +7,10 @@ use mcp_runtime::{Context, function::ToolEntry};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Arguments, names, with_defaults};
+use crate::{
+    arguments::{Arguments, names, with_defaults},
+    mistake::Mistake,
+};
 
 /// The service of a file.
 #[derive(Deserialize)]
@@ -28,20 +31,25 @@ impl Service {
     /// # Errors
     ///
     /// Returns what is wrong with the URL or a header.
-    pub(crate) fn connect(self) -> Result<Connection, String> {
+    pub(crate) fn connect(self) -> Result<Connection, Mistake> {
+        // The advice after the first line is one for programs.
+        let base =
+            base(&self.url).map_err(|message| Mistake::at(&["url"], message.lines().next().unwrap_or_default()))?;
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
-            let header: HeaderName = name.parse().map_err(|_| format!("`{name}` cannot be the name of a header"))?;
-            let value = expanded(value)?;
-            let mut value = HeaderValue::from_str(&value)
-                .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+            let fail = |message: String| Mistake::at(&["headers", name], message);
+            let header: HeaderName =
+                name.parse().map_err(|_| fail(format!("`{name}` cannot be the name of a header")))?;
+            let value = expanded(value).map_err(fail)?;
+            let value = HeaderValue::from_str(&value);
+            let mut value = value.map_err(|_| fail(format!("the value of the header `{name}` cannot be sent")))?;
             value.set_sensitive(true);
             if headers.insert(header, value).is_some() {
-                return Err(format!("the header `{name}` is there twice"));
+                return Err(fail(format!("duplicate header `{name}`")));
             }
         }
         let client = Client::with_headers(headers).map_err(|error| format!("TLS is not available: {error}"))?;
-        Ok(Connection { base: base(&self.url)?, client: Arc::new(client) })
+        Ok(Connection { base, client: Arc::new(client) })
     }
 }
 
@@ -93,18 +101,27 @@ impl Method {
 }
 
 impl Call {
-    pub(crate) fn tool(self, name: &str, arguments: Arguments, service: &Connection) -> Result<ToolEntry, String> {
+    pub(crate) fn tool(self, name: &str, arguments: Arguments, service: &Connection) -> Result<ToolEntry, Mistake> {
         let Self { method, path, query, body } = self;
         if !path.starts_with('/') || path.contains(|letter: char| !letter.is_ascii_graphic() || "?#%".contains(letter))
         {
-            return Err("`path` must begin with `/` and contain no spaces, `?`, `#` or `%`".to_owned());
+            let message = "`path` must begin with `/` and contain no spaces, `?`, `#` or `%`";
+            return Err(Mistake::at(&["http", "path"], message));
         }
         let in_path = || names(&path);
-        arguments.check_used(in_path().chain(query.iter().chain(&body).map(String::as_str)))?;
+        let mut used = vec![(vec!["http".to_owned(), "path".to_owned()], in_path().collect())];
+        for (list, names) in [("query", &query), ("body", &body)] {
+            let paths = (0..).map(|index: usize| vec!["http".to_owned(), list.to_owned(), index.to_string()]);
+            used.extend(paths.zip(names.iter().map(|name| vec![name.as_str()])));
+        }
+        arguments.check_used(&used)?;
         let parameter = |name: &str, place: &str| {
             let style = if place == "path" { "simple" } else { "form" };
             let explode = place == "query";
-            json!({"argument": name, "name": name, "in": place, "style": style, "explode": explode, "json": false, "reserved": false})
+            json!({
+                "argument": name, "name": name, "in": place, "style": style, "explode": explode, "json": false, "reserved": false,
+                "schema": arguments.schema_of(name),
+            })
         };
         let parameters: Vec<_> = in_path()
             .map(|name| parameter(name, "path"))

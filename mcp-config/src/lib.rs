@@ -32,13 +32,18 @@
 //! args = ["log", "--oneline", "--max-count={count}", "--end-of-options", "{branch}"]
 //! ```
 //!
+//! A file `*.json` has the same structure: `{"tools": {"history": {"description": "…", "command": {"program": "git"}}}}`.
+//!
+//! The page [Composing](https://docs.rs/mcp-runtime/latest/mcp_runtime/guide/composing/) of the guide shows how a
+//! server combines them with other sources.
+//!
 //! # Tools
 //!
 //! A tool has a `description` and a `command` or an `http` table. It may have a `title`, `tags`, the `scopes` that a caller
 //! needs, a `timeout` in seconds, and the hints `read_only`, `destructive`, `idempotent` and `open_world`.
 //!
 //! Each of its `arguments` is a JSON Schema, which is enforced before the tool does anything. An argument is required unless it
-//! has a `default` or `optional = true`.
+//! has a `default`, which its schema must accept, or `optional = true`.
 //!
 //! # Commands
 //!
@@ -51,9 +56,12 @@
 //!
 //! A value must not begin with `-` where an element begins with it, unless `--` or `--end-of-options` precedes it, so that it
 //! cannot become an option. What the program itself makes of its values, such as `@file` or the name of a file that it
-//! overwrites, is not checked. The result is what the program writes to stdout, at most 64 KiB. If it fails, the model reads
-//! its status and stderr. The program inherits the environment and the working directory of the server, and is killed when the
-//! call ends early.
+//! overwrites, is not checked. The program inherits the environment and the working directory of the server, and is killed when
+//! the call ends early.
+//!
+//! The result is what the program writes to stdout, at most 64 KiB, or to stderr if stdout is empty. If it fails, the model
+//! reads its status, stderr and stdout. While it runs, the client gets the lines of stderr as
+//! [progress](mcp_process), **also if the program succeeds**: avoid options such as `--verbose` that print secrets.
 //!
 //! # HTTP calls
 //!
@@ -83,19 +91,21 @@
 //! # Changes
 //!
 //! [`watch`] looks for changed files once per second. If all definitions are valid, the tools of the folder are replaced in one
-//! step, and clients are notified. Otherwise the log contains every mistake with its file and line, and the tools remain.
+//! step, and clients are notified. Otherwise the log contains every mistake with its file, line and column, and the tools remain. Valid
+//! definitions that cannot be applied, since another tool has a name, are applied when the name becomes free.
 
 mod arguments;
 mod command;
 mod definition;
 mod folder;
 mod http;
+mod mistake;
 
 use std::{fmt, path::Path};
 
 use mcp_runtime::{Server, function::Entry};
 
-/// The mistakes in definitions, each with its file and line.
+/// The mistakes in definitions, each with its file, line and column.
 #[derive(Debug)]
 pub struct Error {
     problems: Vec<String>,
@@ -127,7 +137,7 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Vec<Entry>, Error> {
 
 /// Adds the tools in a folder to a server, and replaces them when a file changes.
 ///
-/// A thread looks for changes as long as the process runs. Tools of the folder have the tag `definition`.
+/// A thread looks for changes until the server is dropped. Tools of the folder have the tag `definition`.
 ///
 /// # Errors
 ///

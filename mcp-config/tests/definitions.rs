@@ -26,7 +26,7 @@ fn client(folder: &Path) -> TestClient {
     entries.into_iter().fold(Server::empty("test", "1.0.0"), Server::with_entry).test_client(Revision::V2026_07_28)
 }
 
-const ECHO: &str = r#"
+const ECHO: &str = r##"
 [tools.say]
 title = "Say"
 description = "Print words."
@@ -53,13 +53,13 @@ items = { type = "string" }
 default = []
 
 [tools.say.arguments.rest]
-type = "string"
+"$ref" = "#/properties/name"
 optional = true
 
 [tools.say.command]
 program = "/bin/echo"
 args = ["hi", "--count={count}", ["--name", "{name}"], ["--tag", "{tags}"], "{words}", "--", "{rest}"]
-"#;
+"##;
 
 #[tokio::test]
 async fn commands_are_started_with_checked_arguments() {
@@ -98,68 +98,173 @@ async fn commands_are_started_with_checked_arguments() {
     }
 }
 
+#[tokio::test]
+async fn stderr_is_sent_to_the_client() {
+    let sh = |script: &str| {
+        format!("[tools.t]\ndescription = \"T.\"\ncommand = {{ program = \"/bin/sh\", args = [\"-c\", '{script}'] }}")
+    };
+    for (script, result, progress) in [
+        ("echo out", (false, "out"), None),
+        ("echo more >&2; echo out", (false, "out"), Some("more")),
+        ("echo more >&2", (false, "more"), Some("more")),
+        ("echo more >&2; echo out; exit 3", (true, "exit status: 3\nmore\nout"), Some("more")),
+    ] {
+        let folder = folder(&[("t.toml", &sh(script))]);
+        let (found, updates) = client(folder.path()).call_with_progress("t", json!({})).await.unwrap();
+        assert_eq!((found.is_error(), found.text().trim_end()), result, "{script}");
+        let messages: Vec<_> = updates.iter().filter_map(|update| update.message.as_deref()).collect();
+        assert_eq!(messages, Vec::from_iter(progress), "{script}");
+    }
+}
+
+/// Returns how the only mistake of a file differs from its position and the beginning of its message.
+fn difference(file: &str, text: &str, expected: &str) -> Option<String> {
+    let folder = folder(&[(file, text)]);
+    let error = mcp_config::read(folder.path()).unwrap_err();
+    let found = error.to_string().replace(&format!("{}:", folder.path().join(file).display()), "");
+    let is_expected = error.problems().len() == 1 && found.starts_with(expected);
+    (!is_expected).then(|| format!("{text}\nexpected {expected}\nfound {found}\n"))
+}
+
 #[test]
-fn every_mistake_is_reported_with_its_file_and_line() {
+fn every_mistake_is_reported_with_its_position() {
     let tool = |rest: &str| format!("[tools.t]\ndescription = \"T.\"\n{rest}\n");
     let command = |args: &str| format!("command = {{ program = \"/bin/echo\", args = {args} }}");
     let argument = "arguments.a.type = \"string\"\n";
+    let service = |rest: &str| format!("{}\n[service]\nurl = \"http://x\"\n{rest}", tool(&command("[]")));
+    let call =
+        |http: &str| format!("[service]\nurl = \"http://x\"\n{}", tool(&format!("{argument}http = {{ {http} }}")));
+    let mut differences = Vec::new();
     for (text, expected) in [
-        ("\n\ntools = 1 2".to_owned(), "t.toml:3: "),
-        ("\n[tools.t]\ncommand.program = \"x\"".to_owned(), "t.toml:2: missing field `description`"),
-        (tool("describe = \"T.\""), "t.toml:3: unknown field `describe`"),
-        (tool(""), "t.toml:1: the tool `t`: a tool has either a `command` or an `http` table"),
-        (tool(&command("[\"{a}\"]")), "the tool `t`: `a` is not an argument"),
-        (tool(&format!("{argument}{}", command("[]"))), "the tool `t`: the argument `a` is not used"),
-        (tool(&format!("{argument}{}", command("[\"{a}{a}\"]"))), "`{a}{a}` of `args` names more than one argument"),
+        ("\n\ntools = 1 2".to_owned(), "3:9: "),
+        ("\n[tools.t]\ncommand.program = \"x\"".to_owned(), "2:1: missing field `description`"),
+        (tool("describe = \"T.\""), "3:1: unknown field `describe`"),
+        (tool(""), "1:8: the tool `t`: a tool has either a `command` or an `http` table"),
+        (tool(&command("[\"é\", \"{a}\"]")), "3:49: the tool `t`: `a` is not an argument"),
+        (tool(&command("[\"x\",\n  [\"-a\", \"{a}\"]]")), "4:10: the tool `t`: `a` is not an argument"),
+        (tool(&format!("{argument}{}", command("[]"))), "3:11: the tool `t`: the argument `a` is not used"),
+        (
+            format!("{}\n[tools.t.arguments.a]\ntype = \"string\"\n", tool(&command("[]"))),
+            "5:20: the tool `t`: the argument `a` is not used",
+        ),
+        (
+            tool(&format!("{argument}{}", command("[\"{a}{a}\"]"))),
+            "4:44: the tool `t`: the element `{a}{a}` of `args` names more than one argument",
+        ),
         (
             tool(&format!("{argument}arguments.a.optional = true\n{}", command("[\"--x\", \"{a}\"]"))),
-            "`--x` would remain without `{a}`: write both in a list",
+            "5:44: the tool `t`: `--x` would remain without `{a}`: write both in a list",
         ),
-        (tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"-x\", \"{a}\"]"))), "`-x` would remain without"),
-        (tool(&format!("arguments.a.type = \"txt\"\n{}", command("[\"{a}\"]"))), "t.toml:1: the tool `t`: "),
-        (tool(&format!("arguments.a = 1\n{}", command("[\"{a}\"]"))), "the argument `a` is not a table"),
+        (
+            tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"y\", [\"z\", \"-x\"], \"{a}\"]"))),
+            "4:55: the tool `t`: `-x` would remain without",
+        ),
+        (tool(&format!("arguments.a.type = \"txt\"\n{}", command("[\"{a}\"]"))), "3:20: the tool `t`: `type` must"),
+        (
+            tool(&format!(
+                "arguments.a.\"$ref\" = \"#/properties/b\"\narguments.b.type = \"txt\"\n{}",
+                command("[\"{a}\", \"{b}\"]")
+            )),
+            "4:20: the tool `t`: `type` must",
+        ),
+        (
+            tool(&format!("arguments.a = {{ type = \"string\", pattern = \"[\" }}\n{}", command("[\"{a}\"]"))),
+            "3:44: the tool `t`: unsupported pattern `[`",
+        ),
+        (
+            tool(&format!("arguments.a = {{ items = {{ type = 1 }} }}\n{}", command("[\"{a}\"]"))),
+            "3:17: the tool `t`: `type` must",
+        ),
+        (
+            tool(&format!(
+                "arguments.a = {{ type = \"integer\", maximum = 9, default = 10 }}\n{}",
+                command("[\"{a}\"]")
+            )),
+            "3:58: the tool `t`: the default of the argument `a`: 10 must be at most 9",
+        ),
+        (
+            tool(&format!("arguments.a = 1\n{}", command("[\"{a}\"]"))),
+            "3:15: the tool `t`: the argument `a` is not a table",
+        ),
         (
             tool(&format!("{argument}arguments.a.optional = 1\n{}", command("[\"{a}\"]"))),
-            "`optional` of the argument `a`",
+            "4:24: the tool `t`: `optional` of the argument `a`",
         ),
-        (tool(&format!("timeout = -1.0\n{}", command("[]"))), "`timeout`: "),
-        (tool(&format!("scopes = [\"a b\"]\n{}", command("[]"))), "a b"),
+        (tool(&format!("timeout = -1.0\n{}", command("[]"))), "3:11: the tool `t`: `timeout`: "),
+        (tool(&format!("scopes = [\"a\", \"a b\"]\n{}", command("[]"))), "3:10: the tool `t`: "),
         (
             tool("http = { method = \"GET\", path = \"/\" }"),
-            "t.toml:1: the tool `t`: its file has no `service` with a `url`",
+            "3:1: the tool `t`: its file has no `service` with a `url`",
         ),
         (
-            format!("[service]\nurl = \"ftp://x\"\n{}", tool("")),
-            "t.toml:1: the service: the URL of the service, `ftp://x`, must",
+            format!("{}[service]\nurl = \"ftp://x\"\n", tool("")),
+            "5:7: the service: the URL of the service, `ftp://x`, must",
         ),
+        (service("headers = { a = \"${NONE_SUCH}\" }\n"), "7:17: the service: the environment variable `NONE_SUCH`"),
+        (service("[service.headers]\n\"a b\" = \"\"\n"), "8:9: the service: `a b` cannot be the name of a header"),
+        (service("headers = { a = \"\", A = \"\" }\n"), "7:17: the service: duplicate header `a`"),
+        (call("method = \"GET\", path = \"/{b}\""), "6:33: the tool `t`: `b` is not an argument"),
         (
-            format!("[service]\nurl = \"http://x\"\nheaders = {{ a = \"${{NONE_SUCH}}\" }}\n{}", tool("")),
-            "t.toml:1: the service: the environment variable `NONE_SUCH`",
+            call("method = \"GET\", path = \"/{a}\", query = [\"a\", \"b\"]"),
+            "6:55: the tool `t`: `b` is not an argument",
         ),
-        (
-            format!("[service]\nurl = \"http://x\"\n{}", tool("http = { method = \"GET\", path = \"/{b}\" }")),
-            "t.toml:3: the tool `t`: `b` is not an argument",
-        ),
-        (
-            format!("[service]\nurl = \"http://x\"\n{}", tool("http = { method = \"GOT\", path = \"/\" }")),
-            "unknown variant `GOT`",
-        ),
-        (format!("[tools.\"a b\"]\ndescription = \"T.\"\n{}", command("[]")), "expected only ASCII letters"),
+        (call("method = \"PUT\", path = \"/{a}\", body = [\"b\"]"), "6:49: the tool `t`: `b` is not an argument"),
+        (call("method = \"GET\", path = \"/{a} b\""), "6:33: the tool `t`: `path` must begin with"),
+        (call("method = \"GOT\", path = \"/{a}\""), "6:19: unknown variant `GOT`"),
+        (format!("[tools.\"a b\"]\ndescription = \"T.\"\n{}", command("[]")), "1:8: the tool `a b`: "),
     ] {
-        let folder = folder(&[("t.toml", &text)]);
-        let error = mcp_config::read(folder.path()).unwrap_err();
-        let [problem] = error.problems() else { panic!("{text}: {error}") };
-        assert!(problem.contains(expected) && problem.contains("t.toml:"), "{text}: {problem}");
+        differences.extend(difference("t.toml", &text, expected));
     }
-    let twice = tool(&command("[]"));
-    let folder = folder(&[("a.toml", &twice), ("b.toml", &twice), ("c.toml", "?")]);
+    let tool = |rest: &str| format!("{{\"tools\": {{\"t\": {{\n\"description\": \"T.\",\n{rest}}}}}}}");
+    let command = |args: &str| format!("\"command\": {{\"program\": \"x\", \"args\": {args}}}");
+    let definition = r#"{"description": "T.", "command": {"program": "x"}}"#;
+    for (text, expected) in [
+        ("{\n\"tools\": {".to_owned(), "2:10: EOF while parsing"),
+        ("{\n\"tools\": 1}".to_owned(), "2:10: invalid type: integer `1`, expected an object"),
+        ("{\"tool\": 1}".to_owned(), "1:7: unknown field `tool`"),
+        ("{\"tools\":\n{\"t\": {\n\n\"describe\": \"T.\"}}}".to_owned(), "4:10: unknown field `describe`"),
+        ("{\"tools\": {\"t\":\n {\"description\": \"T.\"}}}".to_owned(), "2:2: the tool `t`: a tool has either"),
+        (format!("{{\"tools\": {{\"t\": {definition},\n\"t\": {definition}}}}}"), "2:6: the tool `t` is defined twice"),
+        ("{\n\"service\": {\"url\": \"ftp://x\"}}".to_owned(), "2:20: the service: the URL of the service, `ftp://x`"),
+        (tool(&command("[\"é\", [\"-x\", \"{a}\"]]")), "3:50: the tool `t`: `a` is not an argument"),
+        (
+            tool(&format!(
+                "\"arguments\": {{\"a\": {{}}, \"b~/\": {{\"type\":\n\"text\"}}}}, {}",
+                command("[\"{a}\"]")
+            )),
+            "4:1: the tool `t`: `type` must",
+        ),
+        (
+            tool(&format!(
+                "\"arguments\": {{\"a\": {{\"type\": \"string\", \"default\": 7}}}}, {}",
+                command("[\"{a}\"]")
+            )),
+            "3:50: the tool `t`: the default of the argument `a`: 7 must be",
+        ),
+    ] {
+        differences.extend(difference("t.json", &text, expected));
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    let twice = "[tools.t]\ndescription = \"T.\"\ncommand.program = \"x\"\n";
+    let folder = folder(&[("a.toml", twice), ("b.toml", twice), ("c.toml", "?")]);
     let error = mcp_config::read(folder.path()).unwrap_err();
     assert_eq!(error.problems().len(), 2, "{error}");
     assert!(
-        error.problems()[0].contains("b.toml:1: the tool `t` is also defined in ")
+        error.problems()[0].contains("b.toml:1:8: the tool `t` is also defined in ")
             && error.problems()[0].contains("a.toml:1")
     );
     assert!(mcp_config::read(folder.path().join("none")).unwrap_err().to_string().contains("none: "));
+}
+
+#[tokio::test]
+async fn json_has_the_structure_of_toml() {
+    let json: Value = toml::from_str(ECHO).unwrap();
+    let mut listed = Vec::new();
+    for (name, text) in [("echo.toml", ECHO), ("echo.json", &json.to_string())] {
+        let tools = client(folder(&[(name, text)]).path()).tools().await.unwrap();
+        listed.push(tools.into_iter().map(|tool| tool.0).collect::<Vec<_>>());
+    }
+    assert_eq!((listed[0].len(), &listed[0]), (1, &listed[1]));
 }
 
 /// Answers each request with its own text, as JSON, and returns the URL.
@@ -260,6 +365,7 @@ async fn changes_are_applied_if_all_definitions_are_valid() {
     let server = mcp_config::watch(Server::empty("test", "1.0.0"), folder.path()).unwrap();
     let server = mcp_config::watch(server, other.path()).unwrap();
     let own = mcp_runtime::function::ToolEntry::new("own", json!({"type": "object"}), async |_: Value, _| "own");
+    let handle = server.handle();
     let mut client = server.with_entry(own).test_client(Revision::V2025_11_25);
     wait_for(&mut client, &["a", "other", "own"]).await;
     client.notifications();
@@ -271,10 +377,13 @@ async fn changes_are_applied_if_all_definitions_are_valid() {
     write("c.toml", "[tools.c]");
     tokio::time::sleep(Duration::from_millis(2500)).await;
     wait_for(&mut client, &["a", "b", "other", "own"]).await;
-    write("c.toml", &tool("own"));
+    write("c.toml", &format!("{}\n{}", tool("own"), tool("d")));
     tokio::time::sleep(Duration::from_millis(2500)).await;
     wait_for(&mut client, &["a", "b", "other", "own"]).await;
+    // The definitions take effect when the name is free, without another change.
+    handle.replace_entries(|entry| entry.name == "own", [] as [mcp_runtime::function::Entry; 0]).unwrap();
+    wait_for(&mut client, &["a", "b", "d", "other", "own"]).await;
     fs::remove_file(folder.path().join("c.toml")).unwrap();
     fs::remove_file(folder.path().join("a.toml")).unwrap();
-    wait_for(&mut client, &["b", "other", "own"]).await;
+    wait_for(&mut client, &["b", "other"]).await;
 }

@@ -69,9 +69,8 @@ use proc_macro::TokenStream;
 ///
 /// With `flatten`, the schema of the type becomes the schema of the tool. A schema with `$schema`, from a manual
 /// implementation of `JsonSchema`, is listed unchanged. A schema with a keyword that cannot be enforced, such as
-/// a `$ref` to another document, is an error at startup. The supported dialect is
-/// [2020-12](https://json-schema.org/draft/2020-12), the default of the protocol: a schema with another `$schema` is an
-/// error at startup.
+/// a `$ref` to another document, is an error of `Server::check`, and of the start in debug builds. So is a schema with
+/// another `$schema` than [2020-12](https://json-schema.org/draft/2020-12), the default of the protocol.
 ///
 /// # Tasks
 ///

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fmt::{self, Display},
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
 };
 
@@ -21,14 +21,40 @@ const MAX_REFERENCES: usize = 32;
 /// The document and the files that it refers to, the document first.
 pub(crate) struct Documents {
     files: Vec<File>,
+    /// The beginnings of URLs, each with the file or the folder that takes its place.
+    mappings: Vec<(String, PathBuf)>,
     /// Files that cannot be read, which are errors only where a reference to them is used.
     unreadable: Vec<(PathBuf, DocumentError)>,
 }
 
 pub(crate) struct File {
     path: PathBuf,
+    /// The URL whose place it takes.
+    url: Option<String>,
     text: String,
     value: Value,
+    names: Names,
+}
+
+/// The names in a file, and the references to others.
+#[derive(Default)]
+struct Names {
+    /// References to other files, each with the URL that it is relative to.
+    references: Vec<(Option<String>, String)>,
+    /// The URLs of schemas with an `$id`, and their pointers.
+    ids: Vec<(String, String)>,
+    /// Each `$anchor`, with the pointer of the schema with an `$id` that contains it, and its own.
+    anchors: Vec<(String, String, String)>,
+}
+
+/// The target of a reference to another file or URL.
+enum Target<'a> {
+    /// A schema with an `$id`.
+    Schema(&'a File, &'a str),
+    /// A file, which may not exist, and the URL whose place it takes.
+    File(PathBuf, Option<String>),
+    /// A URL that is neither.
+    Url(String),
 }
 
 /// A value of a file.
@@ -78,28 +104,22 @@ impl DocumentError {
 }
 
 impl Documents {
-    /// Reads a file, and the files that it refers to.
-    pub(crate) fn read(path: &Path) -> Result<Self, DocumentError> {
-        let mut documents = Self { files: vec![File::read(path)?], unreadable: Vec::new() };
+    /// Reads a file, and the files that it refers to. `mappings` are the beginnings of URLs, with the files or folders to read.
+    pub(crate) fn read(path: &Path, mappings: Vec<(String, PathBuf)>) -> Result<Self, DocumentError> {
+        let mut documents = Self { files: vec![File::read(path, None)?], mappings, unreadable: Vec::new() };
         let mut next = 0;
         while next < documents.files.len() {
-            let file = &documents.files[next];
-            let mut paths = Vec::new();
-            references(&file.value, &mut |reference| {
-                if let Some(path) = target_path(&file.path, reference)
-                    && !documents.files.iter().any(|file| file.path == path)
-                    && !documents.unreadable.iter().any(|(unreadable, _)| *unreadable == path)
-                    && !paths.contains(&path)
-                {
-                    paths.push(path);
+            for (base, reference) in mem::take(&mut documents.files[next].names.references) {
+                let target = documents.other(&documents.files[next], base.as_deref(), &reference);
+                let Target::File(path, url) = target else { continue };
+                let is_known = documents.files.iter().any(|file| file.path == path)
+                    || documents.unreadable.iter().any(|(unreadable, _)| *unreadable == path);
+                if is_known || !path.is_file() {
+                    continue;
                 }
-            });
-            for path in paths {
-                if path.is_file() {
-                    match File::read(&path) {
-                        Ok(file) => documents.files.push(file),
-                        Err(error) => documents.unreadable.push((path, error)),
-                    }
+                match File::read(&path, url) {
+                    Ok(file) => documents.files.push(file),
+                    Err(error) => documents.unreadable.push((path, error)),
                 }
             }
             next += 1;
@@ -131,67 +151,155 @@ impl Documents {
     pub(crate) fn target<'a>(&'a self, node: &Node<'a>) -> Result<Option<Node<'a>>, DocumentError> {
         let Some(reference) = node.value.get("$ref").and_then(Value::as_str) else { return Ok(None) };
         let fail = |message: String| node.child("$ref", node.value).error(message);
-        if reference.contains("://") {
-            return Err(fail(format!("`{reference}` is on another host, and references to URLs are not downloaded")));
-        }
-        let file = match target_path(&node.file.path, reference) {
-            None => node.file,
-            Some(path) => {
-                if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| *unreadable == path) {
-                    return Err(error.clone());
+        let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let (base, schema) = node.file.base(&node.pointer);
+        let (file, schema) = if name.is_empty() {
+            (node.file, schema)
+        } else {
+            match self.other(node.file, base, reference) {
+                Target::Schema(file, pointer) => (file, pointer),
+                Target::File(path, _) => {
+                    if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| *unreadable == path) {
+                        return Err(error.clone());
+                    }
+                    let file = self.files.iter().find(|file| file.path == path);
+                    let missing = || fail(format!("the file of `{reference}` cannot be found at `{}`", path.display()));
+                    (file.ok_or_else(missing)?, "")
                 }
-                let file = self.files.iter().find(|file| file.path == path);
-                file.ok_or_else(|| fail(format!("the file of `{reference}` cannot be found at `{}`", path.display())))?
+                Target::Url(url) => {
+                    let help = format!("save it and add `references = [{url:?} => \"path/of/the/file\"]`");
+                    return Err(fail(format!("`{url}` is not downloaded, {help}")));
+                }
             }
         };
-        let fragment = reference.split_once('#').map_or("", |(_, fragment)| fragment);
-        let pointer = percent_decode_str(fragment).decode_utf8_lossy();
+        let fragment = percent_decode_str(fragment).decode_utf8_lossy();
+        // Many documents refer to the beginning of the file also below an `$id`.
+        let pointer = [schema, ""].into_iter().find_map(|schema| file.find(schema, &fragment));
+        let pointer = pointer.ok_or_else(|| fail(format!("`{reference}` does not exist")))?;
         let value = file.value.pointer(&pointer);
-        let value = value.ok_or_else(|| fail(format!("`{reference}` does not exist")))?;
-        Ok(Some(Node { file, pointer: pointer.into_owned(), value }))
+        Ok(value.map(|value| Node { file, pointer, value }))
     }
-}
 
-/// Calls a function with each reference in a value.
-fn references(value: &Value, found: &mut dyn FnMut(&str)) {
-    match value {
-        Value::Object(members) => {
-            if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
-                found(reference);
-            }
-            members.values().for_each(|value| references(value, found));
+    /// Returns the target of a reference to another file or URL.
+    fn other(&self, from: &File, base: Option<&str>, reference: &str) -> Target<'_> {
+        let name = reference.split('#').next().unwrap_or_default();
+        let url = join(base.unwrap_or_default(), name);
+        let mut ids = self.files.iter().flat_map(|file| file.names.ids.iter().map(move |id| (file, id)));
+        if let Some((file, (_, pointer))) = ids.find(|(_, (id, _))| *id == url) {
+            return Target::Schema(file, pointer);
         }
-        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
-        _ => {}
+        match self.mapped(&url) {
+            Some(path) if is_url(name) || path.is_file() => Target::File(path, Some(url)),
+            _ if is_url(name) => Target::Url(url),
+            _ => Target::File(canonical(from.path.with_file_name("").join(decoded(name))), None),
+        }
+    }
+
+    /// Returns the file that takes the place of a URL.
+    fn mapped(&self, url: &str) -> Option<PathBuf> {
+        let rests = self.mappings.iter().filter_map(|(start, path)| Some((start, url.strip_prefix(&**start)?, path)));
+        let rests = rests.filter(|(start, rest, _)| rest.is_empty() || rest.starts_with('/') || start.ends_with('/'));
+        let (_, rest, path) = rests.max_by_key(|(start, ..)| start.len())?;
+        let rest = rest.trim_start_matches('/');
+        Some(canonical(if rest.is_empty() { path.clone() } else { path.join(decoded(rest)) }))
     }
 }
 
-/// Returns the path of the file that a reference names, unless it is the file that contains the reference.
-fn target_path(from: &Path, reference: &str) -> Option<PathBuf> {
-    let name = reference.split('#').next().unwrap_or_default();
-    if name.is_empty() || name.contains("://") {
-        return None;
+impl Names {
+    /// Collects the names in a value. `base` is the URL that references are relative to, and `schema` the pointer of the schema
+    /// with an `$id` that contains the value.
+    fn collect(&mut self, value: &Value, pointer: &mut String, base: Option<&str>, schema: &str) {
+        let length = pointer.len();
+        let members = match value {
+            Value::Object(members) => members,
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    pointer.push_str(&format!("/{index}"));
+                    self.collect(item, pointer, base, schema);
+                    pointer.truncate(length);
+                }
+                return;
+            }
+            _ => return,
+        };
+        let text = |name: &str| members.get(name).and_then(Value::as_str);
+        let id = text("$id").filter(|id| !id.starts_with('#'));
+        let id = id.map(|id| (join(base.unwrap_or_default(), id.trim_end_matches('#')), pointer.clone()));
+        let (base, schema) = id.as_ref().map_or((base, schema), |(id, pointer)| (Some(&**id), &**pointer));
+        if let Some(anchor) = text("$anchor") {
+            self.anchors.push((schema.to_owned(), anchor.to_owned(), pointer.clone()));
+        }
+        if let Some(reference) = text("$ref").filter(|reference| !reference.starts_with('#')) {
+            self.references.push((base.map(str::to_owned), reference.to_owned()));
+        }
+        for (name, value) in members {
+            pointer.push('/');
+            pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+            self.collect(value, pointer, base, schema);
+            pointer.truncate(length);
+        }
+        self.ids.extend(id);
     }
-    let path = from.parent()?.join(&*percent_decode_str(name).decode_utf8_lossy());
-    let path = fs::canonicalize(&path).unwrap_or(path);
-    (path != from).then_some(path)
+}
+
+/// Returns whether a reference has a scheme, rather than being relative.
+pub(crate) fn is_url(reference: &str) -> bool {
+    let scheme = reference.split_once(':').map_or("", |(scheme, _)| scheme);
+    scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+/// Resolves a reference without a fragment against a hierarchical URL, as in RFC 3986, but without empty segments and trailing
+/// slashes.
+fn join(base: &str, reference: &str) -> String {
+    if is_url(reference) || reference.is_empty() {
+        return if reference.is_empty() { base.to_owned() } else { reference.to_owned() };
+    }
+    let base = base.split('?').next().unwrap_or_default();
+    if reference.starts_with("//") {
+        return format!("{}{reference}", base.split_inclusive(':').next().unwrap_or_default());
+    }
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let (origin, path) = base.split_at(base[authority..].find('/').map_or(base.len(), |at| authority + at));
+    let folder = if reference.starts_with('/') { "" } else { path.rsplit_once('/').map_or("", |(folder, _)| folder) };
+    let mut segments = Vec::new();
+    for segment in folder.split('/').chain(reference.split('/')).filter(|segment| !segment.is_empty()) {
+        match segment {
+            "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    format!("{origin}/{}", segments.join("/"))
+}
+
+fn decoded(name: &str) -> String {
+    percent_decode_str(name).decode_utf8_lossy().into_owned()
+}
+
+fn canonical(path: PathBuf) -> PathBuf {
+    fs::canonicalize(&path).unwrap_or(path)
 }
 
 impl File {
-    fn read(path: &Path) -> Result<Self, DocumentError> {
+    fn read(path: &Path, url: Option<String>) -> Result<Self, DocumentError> {
         let fail =
             |path: &Path, message: String| DocumentError { path: path.to_owned(), location: Location::File, message };
         let path = fs::canonicalize(path)
             .map_err(|error| fail(path, format!("cannot be read from `{}`: {error}", path.display())))?;
         let text = fs::read_to_string(&path).map_err(|error| fail(&path, format!("cannot be read: {error}")))?;
+        let complete = |text: String, value: Value| {
+            let mut names = Names::default();
+            names.collect(&value, &mut String::new(), url.as_deref(), "");
+            Self { path: path.clone(), url: url.clone(), text, value, names }
+        };
         let ((line, column), message) = if text.trim_start().starts_with('{') {
             match serde_json::from_str(&text) {
-                Ok(value) => return Ok(Self { path, text, value }),
+                Ok(value) => return Ok(complete(text, value)),
                 Err(error) => ((error.line(), error.column()), error.to_string()),
             }
         } else {
             match Yaml::new(&text, None).document() {
-                Ok(value) => return Ok(Self { path, text, value }),
+                Ok(value) => return Ok(complete(text, value)),
                 Err((position, message)) => (position, message),
             }
         };
@@ -201,6 +309,25 @@ impl File {
 
     fn root(&self) -> Node<'_> {
         Node { file: self, pointer: String::new(), value: &self.value }
+    }
+
+    /// Returns the URL that references at a pointer are relative to, and the pointer of the schema with an `$id` that contains it.
+    fn base(&self, pointer: &str) -> (Option<&str>, &str) {
+        let is_within =
+            |start: &str| pointer.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let ids = self.names.ids.iter().filter(|(_, start)| is_within(start));
+        let id = ids.max_by_key(|(_, start)| start.len());
+        id.map_or((self.url.as_deref(), ""), |(id, start)| (Some(id), start))
+    }
+
+    /// Returns the pointer of a fragment of a schema with an `$id`, or of the file.
+    fn find(&self, schema: &str, fragment: &str) -> Option<String> {
+        if fragment.is_empty() || fragment.starts_with('/') {
+            let pointer = format!("{schema}{fragment}");
+            return self.value.pointer(&pointer).is_some().then_some(pointer);
+        }
+        let mut anchors = self.names.anchors.iter();
+        anchors.find(|(of, name, _)| of == schema && name == fragment).map(|(_, _, pointer)| pointer.clone())
     }
 
     /// Finds the line and the column of a value, or of the nearest value that contains it. JSON is read as YAML for that.

@@ -21,7 +21,7 @@ use syn::{
     punctuated::Punctuated,
 };
 
-use crate::document::{DocumentError, Documents};
+use crate::document::{DocumentError, Documents, is_url};
 
 /// The maximum number of errors of the document that are shown.
 const MAX_ERRORS: usize = 20;
@@ -32,12 +32,42 @@ pub fn import(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(parse_macro_input!(input as Import)).into()
 }
 
-/// `$crate, "file", include = ["…"], exclude = ["…"]`
+/// `$crate, "file", include = ["…"], exclude = ["…"], references = ["…" => "…"]`
 struct Import {
     library: TokenStream,
     file: LitStr,
     include: Vec<LitStr>,
     exclude: Vec<LitStr>,
+    references: Vec<Mapping>,
+}
+
+/// `"https://…" => "path"`
+struct Mapping {
+    url: LitStr,
+    path: LitStr,
+}
+
+impl Parse for Mapping {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let url: LitStr = input.parse()?;
+        if !is_url(&url.value()) {
+            return Err(Error::new(url.span(), "expected a URL"));
+        }
+        input.parse::<Token![=>]>()?;
+        Ok(Self { url, path: input.parse()? })
+    }
+}
+
+/// Parses the value of an option, a list with at least one item.
+fn list<T: Parse>(option: &Ident, input: ParseStream<'_>, list: &mut Vec<T>) -> syn::Result<()> {
+    if !list.is_empty() {
+        return Err(Error::new(option.span(), "duplicate option"));
+    }
+    input.parse::<Token![=]>()?;
+    let items;
+    bracketed!(items in input);
+    list.extend(Punctuated::<T, Token![,]>::parse_terminated(&items)?);
+    if list.is_empty() { Err(Error::new(option.span(), "the list is empty")) } else { Ok(()) }
 }
 
 impl Parse for Import {
@@ -47,27 +77,22 @@ impl Parse for Import {
             library.extend([input.parse::<proc_macro2::TokenTree>()?]);
         }
         input.parse::<Token![,]>()?;
-        let mut import = Self { library, file: input.parse()?, include: Vec::new(), exclude: Vec::new() };
+        let file = input.parse()?;
+        let mut import = Self { library, file, include: Vec::new(), exclude: Vec::new(), references: Vec::new() };
         while !input.is_empty() {
             input.parse::<Token![,]>()?;
             if input.is_empty() {
                 break;
             }
             let option: Ident = input.parse()?;
-            let patterns = match option.to_string().as_str() {
-                "include" => &mut import.include,
-                "exclude" => &mut import.exclude,
-                _ => return Err(Error::new(option.span(), "unknown option, expected `include` or `exclude`")),
-            };
-            if !patterns.is_empty() {
-                return Err(Error::new(option.span(), "duplicate option"));
-            }
-            input.parse::<Token![=]>()?;
-            let list;
-            bracketed!(list in input);
-            patterns.extend(Punctuated::<LitStr, Token![,]>::parse_terminated(&list)?);
-            if patterns.is_empty() {
-                return Err(Error::new(option.span(), "expected at least one pattern"));
+            match option.to_string().as_str() {
+                "include" => list(&option, input, &mut import.include)?,
+                "exclude" => list(&option, input, &mut import.exclude)?,
+                "references" => list(&option, input, &mut import.references)?,
+                _ => {
+                    let message = "unknown option, expected `include`, `exclude` or `references`";
+                    return Err(Error::new(option.span(), message));
+                }
             }
         }
         Ok(import)
@@ -75,13 +100,14 @@ impl Parse for Import {
 }
 
 fn expand(import: Import) -> TokenStream {
-    let Import { library, file, include, exclude } = import;
+    let Import { library, file, include, exclude, references } = import;
     let folder = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     let path = Path::new(&folder).join(file.value());
     let mut errors = Vec::new();
     let mut documents = None;
     let mut operations = Vec::new();
-    match Documents::read(&path) {
+    let mappings = references.iter().map(|Mapping { url, path }| (url.value(), Path::new(&folder).join(path.value())));
+    match Documents::read(&path, mappings.collect()) {
         Ok(read) => {
             let read = documents.insert(read);
             let patterns = |list: &[LitStr]| list.iter().map(LitStr::value).collect::<Vec<_>>();

@@ -272,7 +272,7 @@ impl<'a> Converter<'a> {
             if let (Some(property), Some(reference), Value::Object(members)) =
                 (property, branch.text("$ref"), &mut converted)
             {
-                let name = reference.rsplit('/').next().unwrap_or_default();
+                let name = reference.rsplit(['/', '#']).next().unwrap_or_default();
                 let mapping = discriminator.as_ref().and_then(|discriminator| discriminator.get("mapping"));
                 let mapped = mapping.iter().flat_map(Node::members);
                 let mapped = mapped.filter(|(_, target)| {

@@ -78,8 +78,13 @@ fn mistakes_have_positions() {
         ),
         (
             schema("{$ref: 'https://x.test/b.yaml'}"),
-            "api.yaml:7:41: `https://x.test/b.yaml` is on another host, and references to URLs are not downloaded<help>",
+            "api.yaml:7:41: `https://x.test/b.yaml` is not downloaded, save it and add `references = [\"https://x.test/b.yaml\" => \"path/of/the/file\"]`<help>",
         ),
+        (
+            schema("{$id: 'https://x.test/a', allOf: [{$ref: 'b#/c'}]}"),
+            "api.yaml:7:75: the file of `b#/c` cannot be found at <folder>/b<help>",
+        ),
+        (schema("{$ref: '#none'}"), "api.yaml:7:41: `#none` does not exist<help>"),
         (
             schema("{$ref: 'part.yaml#/bad'}"),
             "part.yaml:2:3: unknown type 7, expected one of array, boolean, integer, null, number, object, string<help>",
@@ -166,6 +171,67 @@ fn patterns_choose_operations() {
 }
 
 #[test]
+fn references_lead_to_files_anchors_and_identifiers() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("vendor/deep")).unwrap();
+    for (name, text) in [
+        (
+            "vendor/base.yaml",
+            "one: {type: integer}\ntwo: {$ref: 'deep/more.json#/x'}\nthree: {$ref: '/s/deep/more.json#here'}\n",
+        ),
+        (
+            "vendor/deep/more.json",
+            r##"{"x": {"type": "integer"}, "y": {"$anchor": "here", "type": "integer"}, "z": {"$ref": "../base.yaml#/one"}}"##,
+        ),
+        ("vendor/exact", "type: integer\n"),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (prefix, exact) = (path("vendor"), path("vendor/exact"));
+    let options =
+        quote!(, references = ["https://x.test/s/" => #prefix, "https://x.test/e?v=1" => #exact, "urn:e" => #exact]);
+    let components = "\
+        plain: {$anchor: int, type: integer}\n    \
+        inner: {$id: 'https://x.test/inner', $defs: {i: {type: integer}, a: {$anchor: b, type: integer}}, allOf: [{$ref: '#/$defs/i'}]}\n    \
+        based: {$id: 'https://x.test/s/any', allOf: [{$ref: 'base.yaml#/one'}, {$ref: inner}]}\n    \
+        nested: {$id: 'https://x.test/s/inner', type: integer}\n    \
+        local: {$id: here, type: integer}\n";
+    let mut faults = Vec::new();
+    for reference in [
+        "#int",
+        "#/components/schemas/plain",
+        "https://x.test/inner#/$defs/i",
+        "https://x.test/inner#b",
+        "https://x.test/inner",
+        "#/components/schemas/inner/allOf/0",
+        "#/components/schemas/based",
+        "#/components/schemas/based/allOf/1",
+        "here",
+        "https://x.test/s/base.yaml#/one",
+        "https://x.test/s/base.yaml#/two",
+        "https://x.test/s/base.yaml#/three",
+        "https://x.test/s/deep/more.json#/z",
+        "https://x.test/s/deep/../exact",
+        "https://x.test/e?v=1",
+        "urn:e",
+        "vendor/base.yaml#/one",
+    ] {
+        let document = format!(
+            "openapi: 3.1.0\npaths:\n  /a:\n    get:\n      operationId: a\n      parameters:\n        - {{name: q, in: query, schema: {{$ref: '{reference}'}}}}\n\
+             components:\n  schemas:\n    {components}"
+        );
+        fs::write(folder.path().join("api.yaml"), document).unwrap();
+        let file = Literal::string(&path("api.yaml"));
+        let expanded = expand(syn::parse2(quote!(library, #file #options)).unwrap()).to_string();
+        if !expanded.replace('\\', "").contains(r#""properties":{"q":{"type":"integer"}}"#) {
+            faults.push(format!("{reference}: {expanded}"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
 fn documents_are_read_in_bounded_time() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("text.md"), "a: [").unwrap();
@@ -183,9 +249,13 @@ fn documents_are_read_in_bounded_time() {
 #[test]
 fn options_are_checked() {
     for (input, expected) in [
-        (quote!(library, "a", includes = ["b"]), "unknown option, expected `include` or `exclude`"),
+        (quote!(library, "a", includes = ["b"]), "unknown option, expected `include`, `exclude` or `references`"),
+        (quote!(library, "a", references = ["urn:b" "c"]), "expected `=>`"),
+        (quote!(library, "a", references = ["urn:b" => "c"], references = ["urn:b" => "c"]), "duplicate option"),
+        (quote!(library, "a", references = []), "the list is empty"),
+        (quote!(library, "a", references = ["schemas/" => "c"]), "expected a URL"),
         (quote!(library, "a", include = ["b"], include = ["c"]), "duplicate option"),
-        (quote!(library, "a", include = []), "expected at least one pattern"),
+        (quote!(library, "a", include = []), "the list is empty"),
         (quote!(library, a), "expected string literal"),
     ] {
         let error = syn::parse2::<crate::Import>(input).err().unwrap();

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -12,14 +12,14 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use mcp_runtime::{Content, Context, Image, Resource, ToolResult, model::Audio};
-use percent_encoding::percent_decode_str;
 use rustls::{ClientConfig, crypto::ring::default_provider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use serde_json::{Map, Value};
 
 use crate::{
     Authenticate, RESPONSE_LIMIT, Shape,
-    operation::{Description, Operation, Parameter, Place, Style},
+    operation::Operation,
+    page::next_page,
     request::{Secret, build},
 };
 
@@ -29,7 +29,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_IDLE: usize = 8;
 /// The maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
-/// The maximum number of characters of the body of an error, or of a header, in a result.
+/// The maximum number of characters of the body of an error, or of a header, and of bytes of the arguments for the next page, in a result.
 const MAX_ERROR: usize = 4096;
 
 /// The maximum length of a media type. A longer one counts as unknown.
@@ -95,6 +95,12 @@ impl Client {
     ) -> Result<ToolResult, String> {
         let secrets = self.secrets(operation, ctx).await?;
         let mut request = build(&operation.0, base, &self.headers, secrets, arguments)?;
+        let trace = ctx.trace_context();
+        for name in ["traceparent", "tracestate"] {
+            if let Some(value) = trace.get(name).and_then(|value| value.parse().ok()) {
+                request.headers_mut().insert(name, value);
+            }
+        }
         for _ in 0..=MAX_REDIRECTS {
             let next = (request.method().clone(), request.uri().clone(), request.headers().clone());
             let response = self.http.request(request).await;
@@ -158,11 +164,11 @@ impl Client {
         let media = head.headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let media = if media.len() > MAX_MEDIA { String::new() } else { media };
-        let next = next_page(&operation.0, &head.headers);
         let is_json = media == "application/json" || media.ends_with("+json");
         // Some services do not declare their JSON.
         let value =
             (is_json || operation.0.output.is_some()).then(|| serde_json::from_slice::<Value>(&body).ok()).flatten();
+        let next = next_page(&operation.0, &head.headers, value.as_ref());
         let mut result = match value {
             Some(value) => {
                 let value = match &self.shape {
@@ -179,8 +185,12 @@ impl Client {
         if operation.0.output.is_some() && !result.structured.as_ref().is_some_and(Value::is_object) {
             result = result.with_structured(Map::new());
         }
-        if let Some(next) = next {
-            result.content.push(Content::text(format!("The next page has the parameters {}", beginning(&next))));
+        if !next.is_empty() {
+            let next = Value::Object(next).to_string();
+            // A part of a cursor is of no use.
+            result.content.extend(
+                (next.len() <= MAX_ERROR).then(|| Content::text(format!("The next page has the arguments {next}"))),
+            );
         }
         Ok(result)
     }
@@ -238,34 +248,6 @@ fn same_origin(from: &Uri, location: &str) -> Option<Uri> {
     }
     let path = path.split('#').next()?;
     format!("{origin}{path}").parse().ok()
-}
-
-/// Returns the arguments in the query of the link to the next page. The rest may contain a credential.
-fn next_page(operation: &Description, headers: &HeaderMap) -> Option<String> {
-    let links = headers.get_all(header::LINK).iter().filter_map(|links: &HeaderValue| links.to_str().ok());
-    let next = links.flat_map(|links| links.split('<').skip(1)).filter_map(|link| link.split_once('>'));
-    let is_next = |parameters: &str| {
-        parameters.split([';', ',']).any(|parameter| ["rel=next", "rel=\"next\""].contains(&parameter.trim()))
-    };
-    let (url, _) = next.into_iter().find(|(_, parameters)| is_next(parameters))?;
-    let query = url.split_once('?')?.1.split('#').next()?;
-    let pairs = query.split('&').filter(|pair| is_argument(operation, pair.split('=').next().unwrap_or_default()));
-    let pairs: Vec<&str> = pairs.collect();
-    (!pairs.is_empty()).then(|| pairs.join("&"))
-}
-
-/// Returns whether a parameter of a query is an argument of the tool.
-fn is_argument(operation: &Description, name: &str) -> bool {
-    let name = percent_decode_str(name).decode_utf8_lossy();
-    let mut credentials = operation.security.iter().flatten();
-    let is_member = |parameter: &Parameter| {
-        let member = name.strip_prefix(&*parameter.name);
-        parameter.style == Style::DeepObject && member.is_some_and(|member| member.starts_with('['))
-    };
-    let mut parameters = operation.parameters.iter().filter(|parameter| parameter.place == Place::Query);
-    !credentials.any(|credential| credential.place == Place::Query && credential.name == name)
-        && !parameters.clone().any(|parameter| parameter.fixed && parameter.name == name)
-        && parameters.any(|parameter| !parameter.fixed && (parameter.name == name || is_member(parameter)))
 }
 
 /// Removes members that are `null`, since services send it for members that are only optional in their description.

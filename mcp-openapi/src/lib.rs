@@ -18,12 +18,15 @@
 //! ```
 //!
 //! The tools are entries as any other: a server may add its own, limit them by scopes and rates, and rename them. Import what a model
-//! needs rather than everything: each tool takes a part of its attention.
+//! needs rather than everything: each tool takes a part of its attention. The page
+//! [Composing](https://docs.rs/mcp-runtime/latest/mcp_runtime/guide/composing/) of the guide shows how a server combines them with
+//! other sources.
 //!
 //! # Documents
 //!
-//! OpenAPI 3.0 and 3.1, in JSON or YAML. References may lead to other files, relative to the file that contains them. Nothing is
-//! downloaded.
+//! OpenAPI 3.0 and 3.1, in JSON or YAML. References may lead to other files, relative to the file that contains them, to an
+//! `$anchor`, and to schemas with an `$id`, to which the references in them are relative. Nothing is downloaded: a copy takes the
+//! place of a URL with [`references`](import!).
 //!
 //! | in the document | tool |
 //! | --- | --- |
@@ -53,18 +56,27 @@
 //! - A response in JSON becomes structured content and text, an image, audio or text content of its kind, and anything else a resource,
 //!   `tool:NAME`. Members that are `null` are left out where the results have a schema.
 //! - A status that is no success is an error with the first 4,096 characters of the body, and with `Retry-After`.
-//! - A `Link` to the next page is added as text with its parameters that are arguments of the tool. Other kinds of pagination are arguments as any other.
+//! - The arguments for the next page of a list are added as text, also if a [`shape`](Api::shape) removes them from the body. They are:
+//!   - those in the query of a `Link` or of a URL such as `next` or `links.pages.next`;
+//!   - members such as `next_cursor` or `nextPageToken` if there is an argument `cursor` or `page_token`, also within an object,
+//!     such as `response_metadata`;
+//!   - with `has_more`, the `id` of the last item in `data` for an argument `starting_after`, and `last_id` for `after`;
+//!   - `metadata.continue` for an argument `continue`.
+//!
+//!   Services with numbered pages that do not name the next one get no such text: the model counts.
 //! - Redirects of GET and HEAD are followed within the origin of the service, at most five. Others are errors that show the target
 //!   without its query.
 //! - A response has at most 1 MiB, or [`response_limit`](Api::response_limit). A TCP connection must be established within 10 seconds,
 //!   and the [`timeout`](mcp_runtime::Server::timeout) of the server, or of a tool, limits the whole call. A cancelled call ends its request.
 //! - Credentials come from [`authenticate`](Api::authenticate). The token of the caller is never forwarded.
+//! - Requests carry `traceparent` and `tracestate` of the [current span](mcp_runtime::Context::trace_context), but no baggage.
 //!
 //! Not available: callbacks, webhooks, links between operations, XML with a schema (text is sent as it is), and client certificates.
 #![warn(clippy::missing_errors_doc)]
 
 mod client;
 mod operation;
+mod page;
 mod request;
 mod style;
 
@@ -101,6 +113,7 @@ type Shape = Box<dyn Fn(&Operation, Value) -> Value + Send + Sync>;
 /// ```text
 /// import!("petstore.yaml")
 /// import!("petstore.yaml", include = ["listPets", "/users/**", "GET /orders/*"], exclude = ["deleteUser"])
+/// import!("petstore.yaml", references = ["https://schemas.example/v2/" => "vendor/schemas"])
 /// ```
 ///
 /// The path of the file is relative to the folder of `Cargo.toml`. A change of the file, and of the files that it refers to, compiles the
@@ -108,6 +121,9 @@ type Shape = Box<dyn Fn(&Operation, Value) -> Value + Send + Sync>;
 ///
 /// Without `include`, all operations are imported. A pattern is an `operationId`, the name of a tool, or a path, with a method before it
 /// or without one. `*` stands for any text without `/`, and `**` for any text. A pattern that matches nothing is an error.
+///
+/// `references` maps URLs that occur in `$ref` to local copies, since nothing is downloaded: the URL of a document to a file, or the
+/// beginning of several URLs to a folder. The longest match is used. An operation that refers to any other URL is an error.
 #[macro_export]
 macro_rules! import {
     ($($input:tt)*) => {
@@ -311,6 +327,9 @@ fn fix(operation: &mut Description, headers: &HeaderMap, values: &Map<String, Va
             }
         }
         parameter.fixed = value.is_some();
+        if parameter.place == Place::Query {
+            parameter.schema = input["properties"][&parameter.argument].clone();
+        }
         fixed.extend(value.map(|value| (parameter.argument.clone(), value.clone())));
         !is_header
     });

@@ -73,6 +73,9 @@ pub(crate) struct Parameter {
     pub(crate) json: bool,
     /// Whether reserved characters are sent as they are.
     pub(crate) reserved: bool,
+    /// The schema of the argument in a query, for the next page.
+    #[serde(default)]
+    pub(crate) schema: Value,
     /// Whether the program sets the value.
     #[serde(default)]
     pub(crate) fixed: bool,

@@ -74,6 +74,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
     request.body = String::from_utf8_lossy(&buffer[head_end..]).into_owned();
     let path = request.line.split('?').next().unwrap_or_default();
     let kind = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let request_line = request.line.clone();
     sent.lock().await.push(request);
     let json = |status: &str, body: &str| {
         format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -85,9 +86,10 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
     let response = match &*kind {
         "list" => json("200 OK", "[1, 2]").replacen(
             "\r\n",
-            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?api_key=k3y&page=3,4&per_page=2&more=1>; rel=\"next\"\r\n",
+            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?api_key=k3y&page=3%2C4&per_page=2&more=1>; rel=\"next\"\r\n",
             1,
         ),
+        "page" => json("200 OK", &query_value(&request_line, "body")),
         "error" => json("404 Not Found", r#"{"message": "no such pet"}"#),
         "busy" => "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned(),
         "long-error" => json("500 Internal Server Error", &"é".repeat(10_000)),
@@ -112,6 +114,13 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
     };
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
+}
+
+/// Returns the decoded value of a parameter in a query.
+fn query_value(line: &str, name: &str) -> String {
+    let pairs = line.split(['?', '&']).filter_map(|pair| pair.split_once('='));
+    let value = pairs.into_iter().find(|(given, _)| *given == name).unwrap().1;
+    percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
 }
 
 fn api() -> Api {
@@ -198,11 +207,24 @@ async fn arguments_become_requests() {
     }
 }
 
+/// Baggage may say what is not for the service.
+#[tokio::test]
+async fn requests_carry_the_trace() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let meta = json!({"traceparent": trace, "tracestate": "a=1", "baggage": "user=ada"});
+    client.request("tools/call", json!({"name": "open", "arguments": {}, "_meta": meta})).await.unwrap();
+    let sent = service.last().await;
+    let found = ["traceparent", "tracestate", "baggage"].map(|name| sent.header(name));
+    assert_eq!(found, [Some(trace), Some("a=1"), None]);
+}
+
 #[tokio::test]
 async fn headers_and_credentials_are_sent_where_they_belong() {
     let service = Service::start().await;
     let mut client = client(api().base_url(&*service.url));
-    let arguments = json!({"X-List": ["a", "b"], "X-Object": {"a": 1}, "session": "s;t=1"});
+    let arguments = json!({"X-List": ["a", "b"], "X-Object": {"a": 1}, "session": "s;t=1", "X-Key": "chosen"});
     client.call("headers", arguments).await.unwrap();
     let sent = service.last().await;
     for (name, value) in [
@@ -210,6 +232,7 @@ async fn headers_and_credentials_are_sent_where_they_belong() {
         ("x-object", Some("a=1")),
         ("cookie", Some("session=s%3Bt%3D1")),
         ("x-version", Some("7")),
+        ("x-key", Some("k3y")),
         ("authorization", None),
         ("accept", Some("*/*")),
         ("user-agent", Some(concat!("mcp-openapi/", env!("CARGO_PKG_VERSION")))),
@@ -318,7 +341,7 @@ async fn responses_become_results() {
     let service = Service::start().await;
     let mut client = client(api().base_url(&*service.url).response_limit(4000));
     let cases = [
-        ("list", "[1,2]\nThe next page has the parameters page=3,4&per_page=2"),
+        ("list", "[1,2]\nThe next page has the arguments {\"page\":\"3,4\",\"per_page\":2}"),
         ("error", "error: 404 Not Found: {\"message\": \"no such pet\"}"),
         ("busy", "error: 429 Too Many Requests, retry after 7"),
         ("empty", "204 No Content"),
@@ -326,7 +349,7 @@ async fn responses_become_results() {
         ("endless", "error: 200 OK: the response is larger than 4000 bytes"),
         ("text", "<p>ü</p>"),
         ("broken-json", "{"),
-        ("redirect", "[1,2]\nThe next page has the parameters page=3,4&per_page=2"),
+        ("redirect", "[1,2]\nThe next page has the arguments {\"page\":\"3,4\",\"per_page\":2}"),
         ("elsewhere", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
         ("elsewhere-scheme", "error: 302 Found: redirects to //evil.test/, which is not followed"),
         ("loop", "error: more than 5 redirects"),
@@ -351,6 +374,50 @@ async fn responses_become_results() {
 }
 
 #[tokio::test]
+async fn the_next_page_is_named() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url).with_parameter("fixed", "f"));
+    for (body, expected) in [
+        // Slack, Box, Google, Asana, Kubernetes, Stripe, OpenAI, Twilio, DigitalOcean, JSON:API.
+        (json!({"response_metadata": {"next_cursor": "a="}}), json!({"cursor": "a="})),
+        (json!({"next_marker": "m"}), json!({"marker": "m"})),
+        (json!({"nextPageToken": "p"}), json!({"page_token": "p"})),
+        (json!({"next_page": {"offset": "o", "path": "/x?offset=o", "uri": "/x"}}), json!({"offset": "o"})),
+        (json!({"metadata": {"continue": "c"}}), json!({"continue": "c"})),
+        (json!({"has_more": true, "data": [{"id": "a"}, {"id": "b"}]}), json!({"starting_after": "b"})),
+        (json!({"has_more": true, "last_id": "z", "data": []}), json!({"after": "z"})),
+        (json!({"next_page_uri": "/x.json?Page=1&cursor=a%3D&page=2"}), json!({"cursor": "a=", "page": 2})),
+        (json!({"links": {"pages": {"next": "https://x.test/?page=2&x=1"}}}), json!({"page": 2})),
+        (json!({"_links": {"next": {"href": "?filter%5Bafter%5D=q"}}}), json!({"filter": {"after": "q"}})),
+        (json!({"next": "?fixed=g&api_key=k&page=2"}), json!({"page": 2})),
+        (json!({"next_page": 2}), json!({"page": 2})),
+        // There is no next page, or no argument for it.
+        (json!({"response_metadata": {"next_cursor": ""}}), Value::Null),
+        (json!({"next_marker": null, "next_page": null}), Value::Null),
+        (json!({"has_more": false, "last_id": "z", "data": [{"id": "b"}]}), Value::Null),
+        (json!({"has_more": true, "data": [1]}), Value::Null),
+        (json!({"next_invoice": "i", "nextfixed": "f", "next": "?x=1"}), Value::Null),
+        (json!({"cursor": "own", "data": [{"next_cursor": "c"}]}), Value::Null),
+        (json!({"next_page": "two"}), Value::Null),
+    ] {
+        let result = client.call("pages", json!({"body": body.to_string()})).await.unwrap();
+        let text = text(&result);
+        let found = text.split_once("\nThe next page has the arguments ");
+        let found = found.map_or(Value::Null, |(_, arguments)| serde_json::from_str(arguments).unwrap());
+        assert_eq!(found, expected, "{body}: {text}");
+        if let Some(arguments) = found.as_object() {
+            let mut arguments = arguments.clone();
+            arguments.insert("body".to_owned(), "{}".into());
+            assert!(!client.call("pages", arguments).await.unwrap().is_error(), "{body}");
+        }
+    }
+    // It comes from the response of the service, before it is shaped.
+    let mut shaped = self::client(api().base_url(&*service.url).shape(|_, _| json!({})));
+    let result = shaped.call("pages", json!({"body": r#"{"next_cursor": "a"}"#})).await.unwrap();
+    assert_eq!(text(&result), "{}\nThe next page has the arguments {\"cursor\":\"a\"}");
+}
+
+#[tokio::test]
 async fn a_service_that_does_not_respond_fails_the_call() {
     let service = Service::start().await;
     let api = api().base_url(&*service.url).configure(|tool, _| Some(tool.timeout(Duration::from_millis(200))));
@@ -366,7 +433,7 @@ async fn tools_are_described() {
     let mut client = client(api().base_url("http://127.0.0.1:1"));
     let tools = client.tools().await.unwrap();
     let tool = |name: &str| &tools.iter().find(|tool| tool.name() == name).unwrap().0;
-    assert_eq!(tools.len(), 21, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
+    assert_eq!(tools.len(), 22, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
     assert_eq!(tool("respond")["annotations"], json!({"readOnlyHint": true}));
     // The second operation with this id.
     assert_eq!(tool("delete_respond_kind")["annotations"], json!({"destructiveHint": true, "idempotentHint": true}));
@@ -419,7 +486,7 @@ async fn parameters_can_be_fixed() {
     // A link to the next page does not show them.
     let mut client = self::client(api().base_url(&*service.url).with_parameter("per_page", 2));
     let result = client.call("respond", json!({"kind": "list"})).await.unwrap();
-    assert_eq!(text(&result), "[1,2]\nThe next page has the parameters page=3,4");
+    assert_eq!(text(&result), "[1,2]\nThe next page has the arguments {\"page\":\"3,4\"}");
 }
 
 #[test]

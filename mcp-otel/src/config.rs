@@ -50,6 +50,59 @@ impl Exporters {
     }
 }
 
+/// The formats in which contexts are read and written.
+#[cfg(feature = "sdk")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Propagators {
+    pub(crate) trace_context: bool,
+    pub(crate) baggage: bool,
+}
+
+#[cfg(feature = "sdk")]
+impl Propagators {
+    /// Returns those of `OTEL_PROPAGATORS`, or else both.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for names that are unknown: messages of MCP carry no other format.
+    pub(crate) fn from_env() -> Result<Self, Error> {
+        Self::parse(env::var("OTEL_PROPAGATORS").ok().filter(|value| !value.is_empty()).as_deref())
+    }
+
+    fn parse(names: Option<&str>) -> Result<Self, Error> {
+        let mut propagators = Self { trace_context: false, baggage: false };
+        for name in names.unwrap_or("tracecontext,baggage").split(',').map(str::trim) {
+            match name {
+                "tracecontext" => propagators.trace_context = true,
+                "baggage" => propagators.baggage = true,
+                "none" => {}
+                _ => {
+                    let help = "help: `tracecontext`, `baggage` and `none` are supported";
+                    return Err(Error(format!("`OTEL_PROPAGATORS`: unknown propagator `{name}`\n{help}")));
+                }
+            }
+        }
+        Ok(propagators)
+    }
+}
+
+/// Refuses variables that the SDK would ignore.
+///
+/// # Errors
+///
+/// Returns an error if the environment names a file with a certificate or a key.
+#[cfg(feature = "sdk")]
+pub(crate) fn refuse_certificates(signal: &str) -> Result<(), Error> {
+    let files = ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"];
+    let names = files.map(|file| [format!("OTEL_EXPORTER_OTLP_{file}"), format!("OTEL_EXPORTER_OTLP_{signal}_{file}")]);
+    match names.into_iter().flatten().find(|name| env::var_os(name).is_some_and(|value| !value.is_empty())) {
+        Some(name) => {
+            Err(Error(format!("`{name}` is not supported\nhelp: `SSL_CERT_FILE` names trusted certificates")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Returns whether OTLP uses gRPC for a signal.
 ///
 /// # Errors
@@ -97,6 +150,21 @@ mod tests {
                 u8::from(found.otlp) * otlp + u8::from(found.prometheus) * prometheus + u8::from(found.none) * none
             });
             assert_eq!(found, expected, "{variables:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "sdk")]
+    fn a_variable_chooses_propagators() {
+        for (names, expected) in [
+            (None, Some((true, true))),
+            (Some("tracecontext"), Some((true, false))),
+            (Some("baggage, tracecontext"), Some((true, true))),
+            (Some("none"), Some((false, false))),
+            (Some("b3"), None),
+        ] {
+            let found = Propagators::parse(names).ok().map(|found| (found.trace_context, found.baggage));
+            assert_eq!(found, expected, "{names:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{Error, config};
 macro_rules! exporter {
     ($name:ident, $type:ident, $signal:literal) => {
         pub(crate) fn $name() -> Result<$type, Error> {
+            config::refuse_certificates($signal)?;
             let uses_grpc = config::uses_grpc($signal)?;
             #[cfg(feature = "grpc")]
             if uses_grpc {

@@ -12,6 +12,8 @@ mod exporter;
 mod metrics;
 #[cfg(feature = "prometheus")]
 mod prometheus;
+#[cfg(any(feature = "sdk", feature = "prometheus"))]
+mod series;
 #[cfg(all(test, feature = "http"))]
 mod tests;
 #[cfg(feature = "sdk")]
@@ -20,7 +22,7 @@ mod trace;
 use std::fmt;
 
 #[cfg(feature = "sdk")]
-use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
+use mcp_runtime::telemetry::{TraceCarrier, TraceContext, Unsampled};
 use mcp_runtime::{
     Server,
     telemetry::{BackendOperation, Operation, SessionEnd, Stats, StreamEnd, Telemetry},
@@ -120,6 +122,11 @@ impl Otel {
         false
     }
 
+    fn record_operation(&self, duration: DurationMetric, operation: &Operation<'_>) {
+        let status_code = operation.status_code.map(|code| code.to_string());
+        self.record(duration, || attributes::of_operation(operation, status_code.as_deref()), operation.duration);
+    }
+
     fn record<'a>(
         &self,
         duration: DurationMetric,
@@ -154,8 +161,8 @@ impl Telemetry for Otel {
     }
 
     #[cfg(feature = "sdk")]
-    fn unsampled(&self, context: &TraceContext<'_>) -> Option<EnterContext> {
-        self.spans.unsampled(context)
+    fn unsampled(&self, context: &TraceContext<'_>) -> Option<Unsampled> {
+        self.spans.unsampled(context, self.has_metrics())
     }
 
     #[cfg(feature = "sdk")]
@@ -176,15 +183,15 @@ impl Telemetry for Otel {
     }
 
     fn server_operation(&self, operation: &Operation<'_>) {
-        self.record(DurationMetric::ServerOperation, || attributes::of_operation(operation), operation.duration);
+        self.record_operation(DurationMetric::ServerOperation, operation);
     }
 
     fn client_operation(&self, operation: &Operation<'_>) {
-        self.record(DurationMetric::ClientOperation, || attributes::of_operation(operation), operation.duration);
+        self.record_operation(DurationMetric::ClientOperation, operation);
     }
 
     fn task_operation(&self, operation: &Operation<'_>) {
-        self.record(DurationMetric::Task, || attributes::of_operation(operation), operation.duration);
+        self.record_operation(DurationMetric::Task, operation);
     }
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
@@ -202,6 +209,11 @@ impl Telemetry for Otel {
     fn names_users(&self) -> bool {
         self.names_users
     }
+
+    // The layer exports no span of this kind.
+    fn names_users_in_log(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for Otel {
@@ -211,7 +223,7 @@ impl Drop for Otel {
             if let Some(metrics) = &self.metrics {
                 metrics.shutdown();
             }
-            if let trace::Spans::Export(provider, _) = &self.spans {
+            if let trace::Spans::Export(provider, ..) = &self.spans {
                 // Other servers of the program may still use it. The exporter logs its failures.
                 let _ = provider.force_flush();
             }

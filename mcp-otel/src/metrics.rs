@@ -4,15 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_runtime::telemetry::{Stat, Stats};
 use opentelemetry::{
-    KeyValue, Value,
+    KeyValue,
     metrics::{Histogram, Meter, MeterProvider as _},
 };
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::{
     Error,
-    attributes::{Attributes, BUCKETS, DurationMetric},
-    exporter, trace,
+    attributes::{Attributes, DurationMetric},
+    exporter,
+    series::Series,
+    trace,
 };
 
 /// The statistics of a server, which are read once for all instruments of a collection.
@@ -38,7 +40,8 @@ impl Reading {
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     meter: Meter,
-    durations: [Histogram<f64>; DurationMetric::ALL.len()],
+    /// Each with the attributes of its series, which would otherwise be allocated for each measurement.
+    durations: [(Histogram<f64>, Series<Vec<KeyValue>>); DurationMetric::ALL.len()],
 }
 
 impl Metrics {
@@ -52,7 +55,7 @@ impl Metrics {
         let durations = DurationMetric::ALL.map(|duration| {
             let (name, description) = duration.describe();
             let histogram = meter.f64_histogram(name).with_description(description).with_unit("s");
-            histogram.with_boundaries(BUCKETS.to_vec()).build()
+            (histogram.with_boundaries(duration.buckets().to_vec()).build(), Series::default())
         });
         Self { provider, meter, durations }
     }
@@ -88,17 +91,18 @@ impl Metrics {
     }
 
     pub(crate) fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
-        let mut present = Vec::with_capacity(attributes.len());
-        for (name, value) in attributes {
-            if let Some(value) = value {
-                present.push(KeyValue::new(*name, Value::String(value.clone().into_owned().into())));
-            }
-        }
-        self.durations[duration as usize].record(time.as_secs_f64(), &present);
+        let (histogram, series) = &self.durations[duration as usize];
+        series.record(attributes, key_values, |attributes| histogram.record(time.as_secs_f64(), attributes));
     }
 
     pub(crate) fn shutdown(&self) {
         // Fails if the exporter does, which logs it.
         let _ = self.provider.shutdown();
     }
+}
+
+fn key_values(attributes: Option<&Attributes<'_>>) -> Vec<KeyValue> {
+    let Some(attributes) = attributes else { return vec![KeyValue::new("otel.metric.overflow", true)] };
+    let present = attributes.iter().filter_map(|(name, value)| Some(KeyValue::new(*name, (*value)?.to_owned())));
+    present.collect()
 }

@@ -3,38 +3,33 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     env,
     fmt::Write as _,
-    hash::{BuildHasher as _, RandomState},
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
 
-use arc_swap::ArcSwap;
 use mcp_runtime::telemetry::{Stat, Stats};
 
 use crate::{
     Error,
     attributes::{Attributes, BUCKETS, DurationMetric},
+    series::Series,
 };
 
-/// The maximum number of time series of a histogram. Further combinations of attributes share one series, whose label is
-/// `otel_metric_overflow`, as in the SDK of OpenTelemetry.
-const MAX_SERIES: usize = 2_000;
-/// The key of that series.
-const OVERFLOW: u64 = 0;
 /// The number of threads that serve scrapes. Further scrapes wait.
 const THREADS: usize = 4;
 /// The time for reading a request and for writing its response.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 /// The pause after a connection could not be accepted.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+/// The number of copies of a histogram. Threads that share one wait for each other's caches.
+const SHARDS: usize = 8;
 /// The maximum size of the head of a request.
 const MAX_HEAD: usize = 8 * 1024;
 
@@ -59,20 +54,32 @@ pub struct Prometheus(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    hasher: RandomState,
-    durations: [Histograms; DurationMetric::ALL.len()],
+    durations: [Series<Histogram>; DurationMetric::ALL.len()],
     stats: OnceLock<Stats>,
 }
-
-/// The time series of a histogram, by the hash of their attributes. Reading takes no lock.
-type Histograms = ArcSwap<HashMap<u64, Arc<Histogram>>>;
 
 #[derive(Debug, Default)]
 struct Histogram {
     labels: String,
-    /// The number of values in each bucket; the last one has no upper boundary.
+    boundaries: &'static [f64],
+    shards: [Shard; SHARDS],
+}
+
+/// The recordings of some of the threads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard {
+    /// The number of values in each bucket; the one after the last boundary has no upper boundary.
     buckets: [AtomicU64; BUCKETS.len() + 1],
     microseconds: AtomicU64,
+}
+
+thread_local! {
+    /// The index of the thread's shard.
+    static SHARD: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS
+    };
 }
 
 impl Prometheus {
@@ -117,12 +124,12 @@ impl Prometheus {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         for (duration, series) in DurationMetric::ALL.into_iter().zip(&self.0.durations) {
-            let series = series.load();
+            let series = series.all();
             if !series.is_empty() {
                 let (name, description) = duration.describe();
                 let name = metric_name(name, "s", false);
                 write!(text, "# HELP {name} {description}.\n# TYPE {name} histogram\n")?;
-                series.values().try_for_each(|histogram| histogram.write(text, &name))?;
+                series.iter().try_for_each(|histogram| histogram.write(text, &name))?;
             }
         }
         let stats = self.0.stats.get().map(Stats::read).unwrap_or_default();
@@ -147,29 +154,12 @@ impl Prometheus {
     }
 
     pub(crate) fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
-        let key = self.0.hasher.hash_one(attributes);
-        let series = &self.0.durations[duration as usize];
-        if let Some(histogram) = series.load().get(&key) {
-            return histogram.record(time);
-        }
-        {
-            let full = series.load();
-            if full.len() > MAX_SERIES
-                && let Some(rest) = full.get(&OVERFLOW)
-            {
-                return rest.record(time);
-            }
-        }
-        let mut recorded = None;
-        series.rcu(|series| {
-            let mut series = HashMap::clone(series);
-            let overflow = || (OVERFLOW, "otel_metric_overflow=\"true\"".to_owned());
-            let (key, labels) = if series.len() < MAX_SERIES { (key, labels(attributes)) } else { overflow() };
-            let histogram = series.entry(key).or_insert_with(|| Arc::new(Histogram { labels, ..Histogram::default() }));
-            recorded = Some(Arc::clone(histogram));
-            series
-        });
-        recorded.into_iter().for_each(|histogram| histogram.record(time));
+        let new = |attributes: Option<&Attributes<'_>>| Histogram {
+            labels: attributes.map_or_else(|| "otel_metric_overflow=\"true\"".to_owned(), labels),
+            boundaries: duration.buckets(),
+            ..Histogram::default()
+        };
+        self.0.durations[duration as usize].record(attributes, new, |histogram| histogram.record(time));
     }
 
     /// Responds to one request, and closes the connection.
@@ -210,21 +200,27 @@ impl Prometheus {
 impl Histogram {
     fn record(&self, time: std::time::Duration) {
         let seconds = time.as_secs_f64();
-        self.buckets[BUCKETS.partition_point(|boundary| *boundary < seconds)].fetch_add(1, Ordering::Relaxed);
+        // A thread that ends may have no shard any more.
+        let shard = &self.shards[SHARD.try_with(|shard| *shard).unwrap_or_default()];
+        shard.buckets[self.boundaries.partition_point(|boundary| *boundary < seconds)].fetch_add(1, Ordering::Relaxed);
         let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+        shard.microseconds.fetch_add(microseconds, Ordering::Relaxed);
     }
 
     fn write(&self, text: &mut String, name: &str) -> std::fmt::Result {
+        let sum = |value: fn(&Shard, usize) -> &AtomicU64, index| -> u64 {
+            self.shards.iter().map(|shard| value(shard, index).load(Ordering::Relaxed)).sum()
+        };
         let labels = &*self.labels;
         let separator = if labels.is_empty() { "" } else { "," };
         let mut count = 0;
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            count += bucket.load(Ordering::Relaxed);
-            let boundary = BUCKETS.get(index).map_or(Cow::Borrowed("+Inf"), |boundary| boundary.to_string().into());
+        for index in 0..=self.boundaries.len() {
+            count += sum(|shard, index| &shard.buckets[index], index);
+            let boundary =
+                self.boundaries.get(index).map_or(Cow::Borrowed("+Inf"), |boundary| boundary.to_string().into());
             writeln!(text, "{name}_bucket{{{labels}{separator}le=\"{boundary}\"}} {count}")?;
         }
-        let sum = std::time::Duration::from_micros(self.microseconds.load(Ordering::Relaxed)).as_secs_f64();
+        let sum = std::time::Duration::from_micros(sum(|shard, _| &shard.microseconds, 0)).as_secs_f64();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         writeln!(text, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}")
     }

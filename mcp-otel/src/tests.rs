@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex};
 
 use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, testing::TestClient, tool};
-use opentelemetry::trace::{SpanKind, Status};
+use opentelemetry::trace::{SpanKind, Status, TraceContextExt as _};
 use opentelemetry_sdk::{
     metrics::{
         InMemoryMetricExporter, SdkMeterProvider,
@@ -51,6 +51,15 @@ fn hand_on_directly() -> String {
     handed_on()
 }
 
+/// Return the context for another service, which is the same whenever the function continues.
+#[tool]
+async fn hand_on_twice() -> String {
+    let first = handed_on();
+    tokio::task::yield_now().await;
+    assert_eq!(first, handed_on());
+    first
+}
+
 fn handed_on() -> String {
     let headers = headers();
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("none");
@@ -71,11 +80,12 @@ fn export(sampler: Sampler) -> (InMemorySpanExporter, trace::Spans) {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_sampler(sampler.clone()).with_id_generator(trace::Ids::default());
     let provider = provider.with_simple_exporter(exporter.clone()).build();
-    (exporter, trace::Spans::Export(provider, Arc::new(sampler)))
+    (exporter, trace::Spans::export(provider, Arc::new(sampler)))
 }
 
 fn client(server: Server) -> TestClient {
-    server.with::<hand_on>().with::<hand_on_blocking>().with::<hand_on_directly>().test_client(Revision::V2026_07_28)
+    let server = server.with::<hand_on>().with::<hand_on_blocking>().with::<hand_on_directly>().with::<hand_on_twice>();
+    server.test_client(Revision::V2026_07_28)
 }
 
 async fn call(client: &mut TestClient, arguments: Value) -> Value {
@@ -140,6 +150,26 @@ async fn a_span_continues_the_trace_of_the_client() {
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":0}"#));
     assert_eq!(attribute(failed, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":true}"#));
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.result").map(|text| text.len()), Some(14));
+}
+
+/// The span that names the user to the log stays in the log.
+#[tokio::test]
+async fn exported_spans_name_users_only_by_an_option() {
+    for names_users in [false, true] {
+        let (exporter, spans) = export(Sampler::AlwaysOn);
+        let log = tracing_subscriber::fmt::layer().with_writer(std::io::sink);
+        let _guard = listen(Registry::default().with(log).with(spans.layer()));
+        let telemetry = if names_users { otel(spans).name_users() } else { otel(spans) };
+        let client = client(Server::empty("users", "1.0.0").telemetry(telemetry));
+        let mut client = client.with_extension(mcp_runtime::auth::Principal::new("ada"));
+        call(&mut client, json!({"fails": false})).await;
+        let spans = exporter.get_finished_spans().unwrap();
+        let span = spans.iter().find(|span| span.name == "tools/call hand_on").unwrap();
+        assert_eq!(span.parent_span_id.to_string(), PARENT);
+        let names: Vec<_> = spans.iter().filter_map(|span| attribute(span, "enduser.id")).collect();
+        assert_eq!(names.contains(&"ada".into()), names_users, "{spans:?}");
+        assert!(!spans.iter().any(|span| span.name == "mcp.caller"), "{spans:?}");
+    }
 }
 
 /// Whether to go on.
@@ -235,16 +265,27 @@ async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on
         (Sampler::AlwaysOn, Some("00"), true),
         (Sampler::TraceIdRatioBased(0.0), None, false),
     ] {
-        for (tool, is_logged) in
-            [("hand_on", false), ("hand_on", true), ("hand_on_blocking", false), ("hand_on_directly", false)]
-        {
+        for (tool, is_logged, baggage) in [
+            ("hand_on", false, "user=ada"),
+            ("hand_on", false, "none"),
+            ("hand_on", true, "user=ada"),
+            ("hand_on", true, "none"),
+            ("hand_on_blocking", false, "user=ada"),
+            ("hand_on_blocking", false, "none"),
+            ("hand_on_directly", false, "user=ada"),
+            ("hand_on_directly", false, "none"),
+            ("hand_on_twice", false, "none"),
+        ] {
             let (exporter, spans) = export(sampler.clone());
             let log = Log::default();
             let subscriber = Registry::default().with(is_logged.then(|| log.clone())).with(spans.layer());
             let _guard = listen(subscriber);
             let mut client = client(Server::empty("sampled", "1.0.0").telemetry(otel(spans)));
             let arguments = if tool == "hand_on" { json!({"fails": false}) } else { json!({}) };
-            let mut params = json!({"name": tool, "arguments": arguments, "_meta": {"baggage": "user=ada"}});
+            let mut params = json!({"name": tool, "arguments": arguments, "_meta": {}});
+            if baggage != "none" {
+                params["_meta"]["baggage"] = baggage.into();
+            }
             if let Some(flags) = flags {
                 params["_meta"]["traceparent"] = format!("00-{TRACE}-{PARENT}-{flags}").into();
             }
@@ -253,9 +294,10 @@ async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on
             let [_, trace, span, flags_and_baggage] = *text.as_str().unwrap().splitn(4, '-').collect::<Vec<_>>() else {
                 panic!("{case}")
             };
-            assert_eq!(flags_and_baggage, format!("0{} user=ada", u8::from(is_sampled)), "{case}");
+            assert_eq!(flags_and_baggage, format!("0{} {baggage}", u8::from(is_sampled)), "{case}");
             assert_eq!(trace == TRACE, flags.is_some(), "{case}");
             assert_ne!(span, PARENT, "{case}");
+            assert!(!opentelemetry::Context::current().has_active_span(), "{case}");
             assert_eq!(!exporter.get_finished_spans().unwrap().is_empty(), is_sampled, "{case}");
             assert_eq!(log.0.lock().unwrap().contains(&trace.to_owned()), is_logged, "{case}");
         }
@@ -310,7 +352,7 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
     assert_eq!(duration.unit(), "s");
     let AggregatedMetrics::F64(MetricData::Histogram(histogram)) = duration.data() else { panic!("{duration:?}") };
     let point = histogram.data_points().next().unwrap();
-    assert_eq!(point.bounds().collect::<Vec<_>>(), attributes::BUCKETS);
+    assert_eq!(point.bounds().collect::<Vec<_>>(), attributes::BUCKETS[..14]);
     let mut attributes: Vec<_> =
         point.attributes().map(|attribute| format!("{}={}", attribute.key, attribute.value)).collect();
     attributes.sort();
@@ -356,13 +398,34 @@ fn time_series_are_bounded() {
     let prometheus = Prometheus::new();
     for number in 0..3_000 {
         let mut attributes: Attributes<'_> = [const { ("", None) }; 10];
-        attributes[0] = ("name", Some(format!("\"{number}\"").into()));
+        let value = format!("\"{number}\"");
+        attributes[0] = ("name", Some(&*value));
         prometheus.record(DurationMetric::Session, &attributes, std::time::Duration::from_millis(50));
     }
+    let no_attributes = [const { ("", None) }; 10];
+    prometheus.record(DurationMetric::Stream, &no_attributes, std::time::Duration::from_secs(3 * 3600));
     let text = prometheus.text();
+    for (boundary, count) in [("300", 0), ("7200", 0), ("28800", 1), ("+Inf", 1)] {
+        let line = format!("mcp_server_stream_duration_seconds_bucket{{le=\"{boundary}\"}} {count}\n");
+        assert!(text.contains(&line), "{line}");
+    }
+    assert!(!text.contains("mcp_server_session_duration_seconds_bucket{otel_metric_overflow=\"true\",le=\"7200\"}"));
     assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 1"#), "{}", &text[..1000]);
     assert!(text.contains("mcp_server_session_duration_seconds_count{otel_metric_overflow=\"true\"} 1000\n"));
-    assert_eq!(text.matches("le=\"+Inf\"").count(), 2_001);
+    assert_eq!(text.matches("le=\"+Inf\"").count(), 2_002);
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn threads_record_into_one_histogram() {
+    let prometheus = Prometheus::new();
+    let no_attributes = [const { ("", None) }; 10];
+    let time = std::time::Duration::from_millis(50);
+    let record = || (0..100).for_each(|_| prometheus.record(DurationMetric::Stream, &no_attributes, time));
+    std::thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(record))));
+    let name = "mcp_server_stream_duration_seconds";
+    let (text, end) = (prometheus.text(), format!("{name}_sum 100\n{name}_count 2000\n"));
+    assert!(text.contains(&end), "{text}");
 }
 
 #[test]

@@ -7,12 +7,14 @@ use std::{
     sync::{Arc, LazyLock, OnceLock},
 };
 
-use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
+use mcp_runtime::telemetry::{TraceCarrier, TraceContext, Unsampled};
 use opentelemetry::{
-    Context,
+    Context, ContextGuard,
     baggage::{BaggageExt as _, KeyValueMetadata},
     propagation::{Extractor, Injector, TextMapCompositePropagator, TextMapPropagator},
-    trace::{SpanContext, SpanId, SpanKind, TraceContextExt as _, TraceFlags, TraceId, TracerProvider as _},
+    trace::{
+        SpanContext, SpanId, SpanKind, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+    },
 };
 use opentelemetry_http::HeaderInjector;
 use opentelemetry_sdk::{
@@ -23,7 +25,7 @@ use opentelemetry_sdk::{
 use tracing::{
     Level, Span, Subscriber, dispatcher,
     field::{Field, Visit},
-    span::{Id, Record},
+    span::{Attributes, Id, Record},
 };
 use tracing_opentelemetry::{OpenTelemetrySpanExt as _, get_otel_context};
 use tracing_subscriber::{
@@ -32,17 +34,28 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::{Error, config::Exporters, exporter};
+use crate::{
+    Error,
+    config::{Exporters, Propagators},
+    exporter,
+};
 
-static PROPAGATOR: LazyLock<TextMapCompositePropagator> = LazyLock::new(|| {
-    TextMapCompositePropagator::new(vec![Box::new(TraceContextPropagator::new()), Box::new(BaggagePropagator::new())])
-});
+/// The propagators that the environment names. [`spans`] reports invalid names.
+static PROPAGATOR: LazyLock<TextMapCompositePropagator> =
+    LazyLock::new(|| propagator().unwrap_or_else(|_| TextMapCompositePropagator::new(Vec::new())));
+
+fn propagator() -> Result<TextMapCompositePropagator, Error> {
+    let Propagators { trace_context, baggage } = Propagators::from_env()?;
+    let trace_context = trace_context.then(|| Box::new(TraceContextPropagator::new()) as _);
+    let baggage = baggage.then(|| Box::new(BaggagePropagator::new()) as _);
+    Ok(TextMapCompositePropagator::new(trace_context.into_iter().chain(baggage).collect()))
+}
 
 /// The destination of spans.
 #[derive(Debug, Clone)]
 pub(crate) enum Spans {
-    /// With the sampler of the provider, which is asked before a span is created.
-    Export(SdkTracerProvider, Arc<dyn ShouldSample>),
+    /// With the sampler of the provider, which is asked before a span is created, and whether it samples new traces.
+    Export(SdkTracerProvider, Arc<dyn ShouldSample>, bool),
     /// Spans are not exported; the context is propagated.
     Propagate,
     Off,
@@ -53,11 +66,12 @@ pub(crate) fn spans() -> &'static Result<Spans, Error> {
     static SPANS: OnceLock<Result<Spans, Error>> = OnceLock::new();
     SPANS.get_or_init(|| {
         let exporters = Exporters::of("TRACES")?;
+        propagator()?;
         if exporters.otlp {
             let provider = SdkTracerProvider::builder().with_resource(resource()).with_id_generator(Ids::default());
             let provider = provider.with_batch_exporter(exporter::spans()?).build();
             // The default reads the environment, as that of the provider does.
-            return Ok(Spans::Export(provider, Arc::from(Config::default().sampler)));
+            return Ok(Spans::export(provider, Arc::from(Config::default().sampler)));
         }
         Ok(if exporters.none { Spans::Propagate } else { Spans::Off })
     })
@@ -83,13 +97,21 @@ impl IdGenerator for Ids {
 }
 
 impl Spans {
+    /// `sampler` is one of [`Sampler`](opentelemetry_sdk::trace::Sampler), the sampler of the provider.
+    pub(crate) fn export(provider: SdkTracerProvider, sampler: Arc<dyn ShouldSample>) -> Self {
+        // The id that every ratio includes.
+        let first = TraceId::from(1_u128);
+        let result = sampler.should_sample(None, first, "", &SpanKind::Server, &[], &[]);
+        Self::Export(provider, sampler, result.decision != SamplingDecision::Drop)
+    }
+
     /// Returns the layer of the subscriber.
     pub(crate) fn layer<S>(&self) -> Box<dyn Layer<S> + Send + Sync>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         match self {
-            Self::Export(provider, _) => layer_with(provider.tracer("mcp-runtime")),
+            Self::Export(provider, ..) => layer_with(provider.tracer("mcp-runtime")),
             // Its spans have the contexts of their parents.
             Self::Propagate => layer_with(opentelemetry::trace::noop::NoopTracer::new()),
             Self::Off => Identity::new().with_filter(LevelFilter::OFF).boxed(),
@@ -98,29 +120,177 @@ impl Spans {
 
     /// Decides whether an operation is sampled. A span costs more than the rest of a call, and its attributes would be
     /// collected before the SDK decides.
-    pub(crate) fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
-        let context = match self {
-            Self::Off => return None,
-            Self::Propagate => parent(&trace.meta(), &trace.headers()),
-            Self::Export(_, sampler) => {
-                let parent = parent(&trace.meta(), &trace.headers());
-                let parent_span = parent.span().span_context().clone();
-                let ids = RandomIdGenerator::default();
-                let trace_id = if parent_span.is_valid() { parent_span.trace_id() } else { ids.new_trace_id() };
-                let result = sampler.should_sample(Some(&parent), trace_id, "", &SpanKind::Server, &[], &[]);
+    #[inline]
+    pub(crate) fn unsampled(&self, trace: &TraceContext<'_>, is_measured: bool) -> Option<Unsampled> {
+        match self {
+            Self::Off => None,
+            Self::Export(_, _, false) if trace.is_empty() && !has_context() => {
+                Some(Unsampled::new(next_root(), enter_root, is_measured))
+            }
+            Self::Export(_, sampler, _) => unsampled(Some(&**sampler), trace, is_measured),
+            Self::Propagate => unsampled(None, trace, is_measured),
+        }
+    }
+}
+
+/// Asks the sampler. Without one, no operation has a span.
+#[inline(never)]
+fn unsampled(sampler: Option<&dyn ShouldSample>, trace: &TraceContext<'_>, is_measured: bool) -> Option<Unsampled> {
+    if !trace.is_empty() || has_context() {
+        let context = unsampled_child(sampler, &parent(&trace.meta(), &trace.headers()))?;
+        let mut unsampled = Unsampled::new(0, enter_context, is_measured);
+        unsampled.context = Some(Arc::new(context));
+        return Some(unsampled);
+    }
+    let Some(sampler) = sampler else {
+        // An operation without a parent has no context.
+        return Some(Unsampled::new(0, enter_context, is_measured));
+    };
+    let trace_id = sampled_root(sampler, None).err()?;
+    Some(Unsampled::new(u128::from_be_bytes(trace_id.to_bytes()), enter_root, is_measured))
+}
+
+/// Decides about an operation whose parent may have no span. Returns its context if it is not sampled.
+fn unsampled_child(sampler: Option<&dyn ShouldSample>, parent: &Context) -> Option<Context> {
+    Some(match sampler {
+        None => parent.clone(),
+        Some(sampler) => {
+            let parent_span = parent.span().span_context().clone();
+            let mut trace_state = TraceState::default();
+            let trace_id = if parent_span.is_valid() {
+                let trace_id = parent_span.trace_id();
+                let result = sampler.should_sample(Some(parent), trace_id, "", &SpanKind::Server, &[], &[]);
                 if result.decision != SamplingDecision::Drop {
-                    // A span that a filter disables would leave its id to the next trace of the thread.
-                    let has_span = tracing::span_enabled!(target: OPERATION, Level::INFO);
-                    NEXT_TRACE.set((has_span && !parent_span.is_valid()).then_some(trace_id));
+                    NEXT_TRACE.set(None);
                     return None;
                 }
-                let flags = TraceFlags::default();
-                let own = SpanContext::new(trace_id, ids.new_span_id(), flags, false, result.trace_state);
-                parent.with_remote_span_context(own)
-            }
-        };
-        Some(Arc::new(move || Box::new(context.clone().attach()) as Box<dyn Any>))
+                trace_state = result.trace_state;
+                trace_id
+            } else {
+                sampled_root(sampler, Some(parent)).err()?
+            };
+            let span_id = RandomIdGenerator::default().new_span_id();
+            parent.with_remote_span_context(SpanContext::new(
+                trace_id,
+                span_id,
+                TraceFlags::default(),
+                false,
+                trace_state,
+            ))
+        }
+    })
+}
+
+/// Decides about the first span of a new trace.
+///
+/// # Errors
+///
+/// Returns the id of the trace if it is not sampled.
+fn sampled_root(sampler: &dyn ShouldSample, parent: Option<&Context>) -> Result<(), TraceId> {
+    let trace_id = RandomIdGenerator::default().new_trace_id();
+    if sampler.should_sample(parent, trace_id, "", &SpanKind::Server, &[], &[]).decision == SamplingDecision::Drop {
+        return Err(trace_id);
     }
+    // A span that a filter disables would leave its id to the next trace of the thread.
+    let has_span = tracing::span_enabled!(target: OPERATION, Level::INFO);
+    NEXT_TRACE.set(has_span.then_some(trace_id));
+    Ok(())
+}
+
+thread_local! {
+    static NEXT_ROOT: Cell<u128> = Cell::new(u128::from_be_bytes(RandomIdGenerator::default().new_trace_id().to_bytes()) | 1);
+    /// The trace of the operation on the thread that is not sampled and has no parent, or else 0.
+    static ROOT: Cell<u128> = const { Cell::new(0) };
+    /// Its context, which is created when something asks for it: that costs more than the decision.
+    static CONTEXT: Cell<Option<ContextGuard>> = const { Cell::new(None) };
+    /// Whether the operation has a context.
+    static HAS_CONTEXT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns the id of a trace without spans. Each thread has its own sequence, which starts at a random number: the
+/// multiplicative congruential generator of L'Ecuyer, whose upper half passes statistical tests and becomes the lower half of
+/// the id, which samplers use. It takes half the instructions of [`RandomIdGenerator`].
+fn next_root() -> u128 {
+    NEXT_ROOT.with(|next| {
+        let root = next.get();
+        next.set(root.wrapping_mul(0xda94_2042_e4dd_58b5));
+        root.rotate_left(64)
+    })
+}
+
+/// Enters the context of an operation that has a parent.
+fn enter_context(operation: &Unsampled) -> Box<dyn Any> {
+    let context = operation.context.as_ref().and_then(|context| context.downcast_ref::<Context>());
+    Box::new(context.map(|context| context.clone().attach()))
+}
+
+fn enter_root(&Unsampled { id: trace, .. }: &Unsampled) -> Box<dyn Any> {
+    match ROOT.replace(trace) {
+        0 => Box::new(InRoot),
+        root if root == trace => Box::new(()),
+        outer => enter_nested_root(outer),
+    }
+}
+
+/// Enters an operation that a function of another operation polls.
+#[cold]
+fn enter_nested_root(outer: u128) -> Box<dyn Any> {
+    Box::new(InNestedRoot { _inner: InRoot, _outer: Restore(outer, HAS_CONTEXT.take(), CONTEXT.take()) })
+}
+
+/// Leaves the operation when dropped. Without a size, so that the box does not allocate.
+struct InRoot;
+
+impl Drop for InRoot {
+    fn drop(&mut self) {
+        ROOT.set(0);
+        if HAS_CONTEXT.take() {
+            drop(CONTEXT.take());
+        }
+    }
+}
+
+/// Leaves an inner operation when dropped.
+struct InNestedRoot {
+    _inner: InRoot,
+    _outer: Restore,
+}
+
+struct Restore(u128, bool, Option<ContextGuard>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ROOT.set(self.0);
+        HAS_CONTEXT.set(self.1);
+        CONTEXT.set(self.2.take());
+    }
+}
+
+/// Returns the current context, after creating that of the operation.
+fn current() -> Context {
+    has_context();
+    Context::current()
+}
+
+/// Returns whether the current context has contents, after creating that of the operation.
+#[inline]
+fn has_context() -> bool {
+    match ROOT.get() {
+        root if root != 0 && !HAS_CONTEXT.get() => create_context(root),
+        _ => Context::map_current(|context| context.has_active_span() || !context.baggage().is_empty()),
+    }
+}
+
+#[cold]
+fn create_context(trace: u128) -> bool {
+    if !Context::map_current(Context::has_active_span) {
+        // The span is the same whenever the operation is entered.
+        let (trace_id, span_id) = (TraceId::from(trace), SpanId::from((trace as u64).rotate_left(32) | 1));
+        let own = SpanContext::new(trace_id, span_id, TraceFlags::default(), false, TraceState::default());
+        CONTEXT.set(Some(Context::current().with_remote_span_context(own).attach()));
+        HAS_CONTEXT.set(true);
+    }
+    true
 }
 
 /// Returns the description of the program: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, or else the name of its executable.
@@ -160,10 +330,10 @@ where
 {
     let layer = tracing_opentelemetry::layer().with_tracer(tracer);
     let layer = layer.with_location(false).with_threads(false).with_target(false).with_tracked_inactivity(false);
-    let layer = layer.and_then(Rename);
+    let layer = InOperation.and_then(layer).and_then(Rename);
     // Events of level `error` would mark spans of successful calls as failed.
     let spans = filter_fn(|metadata| match metadata.target() {
-        UNSAMPLED => false,
+        UNSAMPLED | CALLER => false,
         CALL => metadata.is_span(),
         _ => metadata.is_span() && *metadata.level() <= Level::INFO,
     });
@@ -176,8 +346,19 @@ mcp_runtime::telemetry_layer!(layer);
 pub(crate) const OPERATION: &str = "mcp_runtime::request";
 /// The target of its spans of operations that are not sampled.
 const UNSAMPLED: &str = "mcp_runtime::request::unsampled";
+/// The target of its spans that name users to the log.
+const CALLER: &str = "mcp_runtime::request::caller";
 /// The target of its spans of functions and layers, whose level is `debug`.
 const CALL: &str = "mcp_runtime::call";
+
+/// Creates the context of an operation that is not sampled before its first span, which then is not sampled either.
+struct InOperation;
+
+impl<S: Subscriber> Layer<S> for InOperation {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: LayerContext<'_, S>) {
+        has_context();
+    }
+}
 
 /// Changes the name of a span once its tool or prompt is known. `tracing-opentelemetry` ignores `otel.name` after a span was
 /// entered.
@@ -220,7 +401,7 @@ fn parent(meta: &TraceCarrier<'_>, headers: &TraceCarrier<'_>) -> Context {
     }
     let sent = if meta.baggage.is_some() { meta } else { headers };
     if sent.baggage.is_none() {
-        return Context::current();
+        return current();
     }
     // Baggage alone must not cut the span off from the span around it.
     let sent = extract(sent);
@@ -228,7 +409,7 @@ fn parent(meta: &TraceCarrier<'_>, headers: &TraceCarrier<'_>) -> Context {
         .baggage()
         .iter()
         .map(|(key, (value, metadata))| KeyValueMetadata::new(key.clone(), value.clone(), metadata.clone()));
-    Context::current().with_baggage(members)
+    current().with_baggage(members)
 }
 
 /// Sets the parent of a span from the context of its message, and links the contexts that are not its parent.
@@ -237,7 +418,7 @@ pub(crate) fn span_created(span: &Span, trace: &TraceContext<'_>) {
     if !meta.is_empty() || !headers.is_empty() {
         let parent = parent(&meta, &headers);
         let parent_span = parent.span().span_context().clone();
-        let ambient = Context::current().span().span_context().clone();
+        let ambient = current().span().span_context().clone();
         for other in [extract(&headers).span().span_context().clone(), ambient] {
             if other.is_valid()
                 && (other.trace_id(), other.span_id()) != (parent_span.trace_id(), parent_span.span_id())
@@ -264,7 +445,7 @@ pub(crate) fn link(span: &Span, other: &TraceCarrier<'_>) {
 /// Returns the context of a span, or the current one if the span is not exported.
 fn context_of(span: &Span) -> Context {
     let context = span.context();
-    if context.span().span_context().is_valid() { context } else { Context::current() }
+    if context.span().span_context().is_valid() { context } else { current() }
 }
 
 /// Returns the context of a span, as the `_meta` of a message carries it.
@@ -285,7 +466,7 @@ pub(crate) fn inject(span: &Span) -> TraceCarrier<'static> {
 /// ```
 pub fn headers() -> http::HeaderMap {
     let mut headers = http::HeaderMap::new();
-    PROPAGATOR.inject_context(&Context::current(), &mut HeaderInjector(&mut headers));
+    PROPAGATOR.inject_context(&current(), &mut HeaderInjector(&mut headers));
     // The propagator writes an empty value.
     if headers.get("tracestate").is_some_and(http::HeaderValue::is_empty) {
         headers.remove("tracestate");

@@ -2,7 +2,8 @@
 
 use std::{
     ffi::OsString,
-    io,
+    io::{self, Cursor},
+    mem,
     pin::Pin,
     process::Stdio,
     task::{Context, Poll, ready},
@@ -19,6 +20,8 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
+
+use crate::tasks::keep_execution;
 
 /// The variables of the environment that the program receives. The rest may contain secrets of this process.
 const INHERITED: [&str; 20] = [
@@ -67,7 +70,7 @@ impl Program {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let missing = || io::Error::other("the program has no pipes");
         let (stdin, stdout) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
-        let stdout = Lines { inner: stdout, length: 0, max: max_message_bytes };
+        let stdout = Lines { inner: stdout, line: Vec::new(), whole: Cursor::default(), max: max_message_bytes };
         let inner = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(usize::MAX);
         Ok(ChildTransport { child, inner })
     }
@@ -94,8 +97,13 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.inner.close().await?;
-        let _ = timeout(GRACE, end(&mut self.child)).await;
+        // A program that reads nothing holds up messages, and with them the end of its stdin.
+        let closing = async {
+            self.inner.close().await?;
+            end(&mut self.child).await;
+            Ok::<_, io::Error>(())
+        };
+        let _ = timeout(GRACE, closing).await;
         kill(&mut self.child);
         self.child.wait().await.map(drop)
     }
@@ -141,27 +149,51 @@ fn kill(child: &mut Child) {
     let _ = child.start_kill();
 }
 
-/// A reader that fails when a line is longer than `max` bytes. `AsyncRwTransport` would drop the line, and the call that
-/// waits for it would never end.
+/// A reader of whole lines, which fails when one is longer than `max` bytes: `AsyncRwTransport` would drop the line, and the call
+/// that waits for it would never end.
 struct Lines<R> {
     inner: R,
-    /// The length of the line so far.
-    length: usize,
+    /// The beginning of a line.
+    line: Vec<u8>,
+    /// Whole lines, and how much of them has been read.
+    whole: Cursor<Vec<u8>>,
     max: usize,
+}
+
+impl<R> Lines<R> {
+    /// Takes what was read.
+    fn take(&mut self, read: &[u8]) -> io::Result<()> {
+        self.line.extend_from_slice(read);
+        if let Some(end) = read.iter().rposition(|byte| *byte == b'\n') {
+            let rest = self.line.split_off(self.line.len() - read.len() + end + 1);
+            let mut whole = mem::replace(&mut self.line, rest);
+            if let Ok(text) = str::from_utf8(&whole)
+                && text.contains("taskSupport")
+            {
+                whole =
+                    text.lines().flat_map(|line| [keep_execution(line), "\n".into()]).collect::<String>().into_bytes();
+            }
+            self.whole = Cursor::new(whole);
+        }
+        if self.line.len() > self.max {
+            return Err(io::Error::other(format!("a message is longer than {} bytes", self.max)));
+        }
+        Ok(())
+    }
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        let read = &buffer.filled()[before..];
-        self.length = match read.iter().rposition(|byte| *byte == b'\n') {
-            Some(end) => read.len() - end - 1,
-            None => self.length + read.len(),
-        };
-        if self.length > self.max {
-            return Poll::Ready(Err(io::Error::other(format!("a message is longer than {} bytes", self.max))));
+        while self.whole.position() == self.whole.get_ref().len() as u64 {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+            let read = buffer.filled()[before..].to_vec();
+            buffer.set_filled(before);
+            if read.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.take(&read)?;
         }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.whole).poll_read(cx, buffer)
     }
 }

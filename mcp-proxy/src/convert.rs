@@ -4,9 +4,12 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use mcp_runtime::{
     Content, Resource, ResourceLink,
     ask::{SampleContent, SampleToolResult, SampleToolUse},
-    model::{Annotations, Audio, Icon, Image, Role, Text},
+    model::{Annotations, Audio, Icon, Image, Role, Text, Theme},
 };
 use serde_json::{Map, Value, json};
+
+/// The beginning of the URIs of pages, which hosts expect in front of the prefix.
+const PAGES: &str = "ui://";
 
 /// The prefix of the names and URIs of an upstream.
 #[derive(Debug, Clone)]
@@ -30,12 +33,17 @@ impl Prefix {
     }
 
     pub(crate) fn uri(&self, uri: &str) -> String {
-        if self.0.is_empty() { uri.to_owned() } else { format!("{}+{uri}", self.0) }
+        match uri.strip_prefix(PAGES) {
+            _ if self.0.is_empty() => uri.to_owned(),
+            Some(page) => format!("{PAGES}{}+{page}", self.0),
+            None => format!("{}+{uri}", self.0),
+        }
     }
 
     /// Returns the message of a question, which names the upstream: the user trusts this server.
     pub(crate) fn message(&self, message: &str) -> String {
-        if self.0.is_empty() { message.to_owned() } else { format!("{}: {message}", self.0) }
+        let message = printable(message);
+        if self.0.is_empty() { message } else { format!("{}: {message}", self.0) }
     }
 
     /// Returns the URI of a link in a result. Clients load web pages themselves.
@@ -44,9 +52,10 @@ impl Prefix {
         if is_page { uri.to_owned() } else { self.uri(uri) }
     }
 
-    pub(crate) fn upstream_uri<'a>(&self, uri: &'a str) -> &'a str {
-        let rest = uri.strip_prefix(&self.0).and_then(|rest| rest.strip_prefix('+'));
-        rest.unwrap_or(uri)
+    pub(crate) fn upstream_uri(&self, uri: &str) -> String {
+        let rest = |uri: &str| Some(uri.strip_prefix(&self.0)?.strip_prefix('+')?.to_owned());
+        let page = uri.strip_prefix(PAGES).and_then(rest).map(|page| format!("{PAGES}{page}"));
+        page.or_else(|| rest(uri)).unwrap_or_else(|| uri.to_owned())
     }
 
     /// Reads an element of `content`. Returns `None` for unknown types and invalid elements.
@@ -138,6 +147,31 @@ pub(crate) fn sample_value(content: &SampleContent) -> Option<Value> {
     })
 }
 
+/// Removes characters that control a terminal, and characters that a reader does not see: control characters except for line
+/// breaks and tabs, overrides of the direction of text, and tags.
+pub(crate) fn printable(text: &str) -> String {
+    let is_printable = |letter: &char| match letter {
+        '\n' | '\t' => true,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => false,
+        letter => !letter.is_control(),
+    };
+    text.chars().filter(is_printable).collect()
+}
+
+/// Makes the titles and descriptions in a value [`printable`], or all text with `is_text`.
+pub(crate) fn make_printable(value: &mut Value, is_text: bool) {
+    match value {
+        Value::String(text) if is_text => *text = printable(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| make_printable(value, is_text)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                make_printable(value, is_text || value.is_string() && matches!(&**name, "title" | "description"));
+            }
+        }
+        _ => {}
+    }
+}
+
 fn bytes(data: &Value) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(data.as_str()?).ok()
 }
@@ -210,6 +244,11 @@ pub(crate) fn icons(object: &Value) -> Vec<Icon> {
         safe.mime_type = text(icon, "mimeType").map(Into::into);
         let sizes = icon["sizes"].as_array().into_iter().flatten().filter_map(Value::as_str);
         safe.sizes = sizes.map(|size| size.to_owned().into()).collect();
+        safe.theme = match icon["theme"].as_str() {
+            Some("light") => Some(Theme::Light),
+            Some("dark") => Some(Theme::Dark),
+            _ => None,
+        };
         Some(safe)
     });
     icons.take(16).collect()

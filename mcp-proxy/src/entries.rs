@@ -7,7 +7,7 @@ use std::{
 
 use mcp_runtime::{
     Completions, Context, Fault, PromptMessage, ToolResult,
-    function::{EarlierArguments, Entry, PromptEntry, ResourceEntry, ToolEntry},
+    function::{EarlierArguments, Entry, PromptEntry, ResourceEntry, TaskSupport, ToolEntry},
     layers::Hints,
     model::{PromptResult, ResourceResult},
 };
@@ -15,15 +15,16 @@ use rmcp::{
     ServiceError,
     model::{
         ArgumentInfo, CallToolRequestParams, ClientRequest, CompleteRequestParams, CompletionContext, ContentBlock,
-        ErrorCode, GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams, Reference, Request,
-        RequestOptionalParam, ServerResult,
+        ErrorCode, GetPromptRequestParams, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+        Reference, Request, RequestOptionalParam, ServerResult,
     },
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
     connection::Connection,
-    convert::{icons, meta, role, schema, text},
+    convert::{icons, make_printable, meta, printable, role, schema, text},
+    tasks,
     upstream::{Failure, Upstream},
 };
 
@@ -35,6 +36,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The lists of an upstream.
 pub(crate) struct Lists {
     pub(crate) entries: Vec<Entry>,
+    pub(crate) instructions: Option<String>,
     /// Differs if the lists differ.
     pub(crate) digest: u64,
     /// Whether every list could be read.
@@ -55,12 +57,18 @@ pub(crate) fn own_tag(upstream: &Upstream) -> String {
 pub(crate) async fn read(upstream: &Arc<Upstream>, connection: &Connection) -> Lists {
     let mut reader =
         Reader { upstream, connection, entries: 0, bytes: 0, digest: DefaultHasher::new(), is_complete: true };
-    let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
-    let completes = capabilities.completions.is_some();
+    let info = connection.info();
+    let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
+    // The first revision has completions, and no capability for them: an upstream may still have none.
+    let is_first = info.as_ref().is_some_and(|info| info.protocol_version == ProtocolVersion::V_2024_11_05);
+    let completes = is_first || capabilities.completions.is_some();
+    completes.hash(&mut reader.digest);
     let mut entries: Vec<Entry> = Vec::new();
     if capabilities.tools.is_some() {
         let tools = reader.list("tools", |params| ClientRequest::ListToolsRequest(paginated(params))).await;
-        entries.extend(tools.iter().filter_map(|tool| tool_entry(upstream, tool)));
+        let is_extended = connection.is_stateless && capabilities.supports_tasks();
+        is_extended.hash(&mut reader.digest);
+        entries.extend(tools.iter().filter_map(|tool| tool_entry(upstream, tool, is_extended)));
     }
     if capabilities.resources.is_some() {
         let resources = reader.list("resources", |params| ClientRequest::ListResourcesRequest(paginated(params))).await;
@@ -75,7 +83,8 @@ pub(crate) async fn read(upstream: &Arc<Upstream>, connection: &Connection) -> L
         let prompts = reader.list("prompts", |params| ClientRequest::ListPromptsRequest(paginated(params))).await;
         entries.extend(prompts.iter().filter_map(|prompt| prompt_entry(upstream, prompt, completes)));
     }
-    Lists { entries, digest: reader.digest.finish(), is_complete: reader.is_complete }
+    let instructions = info.as_ref().and_then(|info| info.instructions.as_deref()).map(printable);
+    Lists { entries, instructions, digest: reader.digest.finish(), is_complete: reader.is_complete }
 }
 
 fn paginated<M: Default>(params: PaginatedRequestParams) -> RequestOptionalParam<M, PaginatedRequestParams> {
@@ -129,7 +138,9 @@ impl Reader<'_> {
                     return list;
                 }
                 encoded.hash(&mut self.digest);
-                list.push(element.clone());
+                let mut element = element.clone();
+                make_printable(&mut element, false);
+                list.push(element);
             }
             cursor = text(&page, "nextCursor");
             if cursor.is_none() {
@@ -158,24 +169,40 @@ macro_rules! describe {
     }};
 }
 
-/// Reads the `_meta` of an entry. The page of a tool is left out if the prefix changes its URI, since `ui://` begins that of a page.
+/// Sends the request of a call, with the answers to questions of the upstream if it is repeated. Returns the result.
+macro_rules! call {
+    ($upstream:expr, $ctx:expr, $params:expr, $request:ident, $result:ident) => {{
+        let params = $params;
+        let request = |responses, state| {
+            let mut params = params.clone();
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::$request(Request::new(params))
+        };
+        let ServerResult::$result(result) = $upstream.call($ctx, request).await? else {
+            return Err($upstream.unavailable("its response is invalid"));
+        };
+        result
+    }};
+}
+
+/// Reads the `_meta` of an entry, with the prefixed URI of the page of a tool.
 fn listed_meta(upstream: &Upstream, listed: &Value) -> Map<String, Value> {
     let mut members = meta(listed);
-    if !upstream.prefix.as_str().is_empty() {
-        members.remove("ui/resourceUri");
-        if let Some(ui) = members.get_mut("ui").and_then(Value::as_object_mut) {
-            ui.remove("resourceUri");
+    let prefix = |uri: Option<&mut Value>| {
+        if let Some(uri) = uri {
+            *uri = uri.as_str().map(|uri| upstream.prefix.uri(uri)).into();
         }
-    }
+    };
+    prefix(members.get_mut("ui").and_then(|ui| ui.get_mut("resourceUri")));
+    // The key of earlier hosts.
+    prefix(members.get_mut("ui/resourceUri"));
     members
 }
 
-fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
+/// `is_extended` is whether the upstream may make a task of every call.
+fn tool_entry(upstream: &Arc<Upstream>, listed: &Value, is_extended: bool) -> Option<Entry> {
     let name = text(listed, "name").filter(|name| !name.is_empty())?;
-    if listed["execution"]["taskSupport"] == "required" {
-        tracing::warn!(upstream = upstream.prefix.as_str(), tool = ?name, "a tool that must be called as a task is left out");
-        return None;
-    }
+    let support = tasks::support(listed, is_extended);
     let hint = |hint: &str| listed["annotations"][hint].as_bool();
     let hints = Hints {
         read_only: hint("readOnlyHint"),
@@ -188,14 +215,14 @@ fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
         ToolEntry::new(prefixed, schema(&listed["inputSchema"]), move |arguments: Map<String, Value>, ctx: Context| {
             let (upstream, name) = (Arc::clone(&target), name.clone());
             async move {
-                match call_tool(&upstream, &ctx, name, arguments).await {
+                match call_tool(&upstream, &ctx, name, arguments, support).await {
                     Ok(result) => Ok(result),
                     Err(Failure::Unavailable(message)) => Ok(ToolResult::error(message)),
                     Err(Failure::Fault(fault)) => Err(fault),
                 }
             }
         });
-    let entry = describe!(entry, upstream, listed).hints(hints);
+    let entry = describe!(entry, upstream, listed).hints(hints).task(support);
     Some(match &listed["outputSchema"] {
         Value::Null => entry.into(),
         output => entry.output_schema(schema(output)).into(),
@@ -207,16 +234,35 @@ async fn call_tool(
     ctx: &Context,
     name: String,
     arguments: Map<String, Value>,
+    support: TaskSupport,
 ) -> Result<ToolResult, Failure> {
-    let result = upstream
-        .call(ctx, |responses, state| {
-            let mut params = CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
+    let params = CallToolRequestParams::new(name).with_arguments(arguments);
+    let mut accepts_task = match support {
+        TaskSupport::Forbidden => false,
+        TaskSupport::Required => true,
+        _ => tasks::are_accepted(ctx).await,
+    };
+    let result = loop {
+        let request = |responses, state| {
+            let mut params = params.clone();
             (params.input_responses, params.request_state) = (responses, state);
-            ClientRequest::CallToolRequest(Request::new(params))
-        })
-        .await?;
-    let ServerResult::CallToolResult(result) = result else {
-        return Err(upstream.unavailable("its response is invalid"));
+            let mut request = ClientRequest::CallToolRequest(Request::new(params));
+            if accepts_task {
+                tasks::accept_for(&mut request);
+            }
+            request
+        };
+        match upstream.call(ctx, request).await {
+            Ok(ServerResult::CallToolResult(result)) => break result,
+            Ok(_) => return Err(upstream.unavailable("its response is invalid")),
+            // The upstream runs the tool only as a task, and has not called it.
+            Err(Failure::Fault(Fault::MissingCapability { required }))
+                if !accepts_task && required["extensions"][tasks::EXTENSION].is_object() =>
+            {
+                accepts_task = true;
+            }
+            Err(failure) => return Err(failure),
+        }
     };
     let mut converted = ToolResult::default();
     for block in result.content {
@@ -228,7 +274,7 @@ async fn call_tool(
     }
     converted.structured = result.structured_content;
     converted.is_error = result.is_error == Some(true);
-    converted.meta = result.meta.map(|members| meta(&json!({ "_meta": members }))).unwrap_or_default();
+    converted.meta = meta(&json!({ "_meta": result.meta }));
     Ok(converted)
 }
 
@@ -255,21 +301,12 @@ fn resource_entry(upstream: &Arc<Upstream>, listed: &Value, member: &str, comple
 }
 
 async fn read_resource(upstream: &Arc<Upstream>, ctx: &Context) -> Result<ResourceResult, Failure> {
-    let uri = upstream.prefix.upstream_uri(ctx.name()).to_owned();
-    let result = upstream
-        .call(ctx, |responses, state| {
-            let mut params = ReadResourceRequestParams::new(uri.clone());
-            (params.input_responses, params.request_state) = (responses, state);
-            ClientRequest::ReadResourceRequest(Request::new(params))
-        })
-        .await?;
-    let ServerResult::ReadResourceResult(result) = result else {
-        return Err(upstream.unavailable("its response is invalid"));
-    };
+    let params = ReadResourceRequestParams::new(upstream.prefix.upstream_uri(ctx.name()));
+    let result = call!(upstream, ctx, params, ReadResourceRequest, ReadResourceResult);
     let contents = result.contents.into_iter().map(|contents| serde_json::to_value(contents).unwrap_or_default());
     let mut converted = ResourceResult::default();
     converted.contents = contents.filter_map(|contents| upstream.prefix.contents(&contents, false)).collect();
-    converted.meta = result.meta.map(|members| meta(&json!({ "_meta": members }))).unwrap_or_default();
+    converted.meta = meta(&json!({ "_meta": result.meta }));
     Ok(converted)
 }
 
@@ -305,25 +342,17 @@ async fn get_prompt(
     name: String,
     arguments: Map<String, Value>,
 ) -> Result<PromptResult, Failure> {
-    let result = upstream
-        .call(ctx, |responses, state| {
-            let mut params = GetPromptRequestParams::new(name.clone());
-            params.arguments = Some(arguments.clone());
-            (params.input_responses, params.request_state) = (responses, state);
-            ClientRequest::GetPromptRequest(Request::new(params))
-        })
-        .await?;
-    let ServerResult::GetPromptResult(result) = result else {
-        return Err(upstream.unavailable("its response is invalid"));
-    };
+    let mut params = GetPromptRequestParams::new(name);
+    params.arguments = Some(arguments);
+    let result = call!(upstream, ctx, params, GetPromptRequest, GetPromptResult);
     let mut converted = PromptResult::default();
-    converted.description = result.description;
+    converted.description = result.description.as_deref().map(printable);
     for message in result.messages {
         let message = serde_json::to_value(message).unwrap_or_default();
         let content = upstream.prefix.content(&message["content"]).zip(role(&message["role"]));
         converted.messages.extend(content.map(|(content, role)| PromptMessage { role, content }));
     }
-    converted.meta = result.meta.map(|members| meta(&json!({ "_meta": members }))).unwrap_or_default();
+    converted.meta = meta(&json!({ "_meta": result.meta }));
     Ok(converted)
 }
 
@@ -342,10 +371,14 @@ fn completion(
         let upstream = Arc::clone(&upstream);
         Box::pin(async move {
             let request = |_, _| ClientRequest::CompleteRequest(Request::new(params.clone()));
-            let ServerResult::CompleteResult(result) = upstream.call(&ctx, request).await? else {
-                return Err(upstream.unavailable("its response is invalid").into());
+            let completion = match upstream.call(&ctx, request).await {
+                Ok(ServerResult::CompleteResult(result)) => result.completion,
+                Ok(_) => return Err(upstream.unavailable("its response is invalid").into()),
+                Err(Failure::Fault(Fault::Custom { code, .. })) if code == ErrorCode::METHOD_NOT_FOUND.0 => {
+                    return Ok(Completions::default());
+                }
+                Err(failure) => return Err(failure.into()),
             };
-            let completion = result.completion;
             let completions = Completions::new(completion.values);
             Ok(match completion.total {
                 Some(total) => completions.with_total(total.try_into().unwrap_or(usize::MAX)),

@@ -1,23 +1,33 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::missing_errors_doc)]
 
+mod attempts;
 mod child;
 mod connection;
 mod convert;
 mod entries;
+mod follow;
+mod http_client;
+mod pages;
 mod questions;
+mod subscriptions;
+mod tasks;
+mod transport;
 mod upstream;
 
 use std::{
     error,
     ffi::OsStr,
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use mcp_runtime::{Handle, Server, auth::Identity};
+use mcp_runtime::{Handle, Server, auth::Identity, function::Entry};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
@@ -27,8 +37,8 @@ use child::Program;
 use convert::Prefix;
 use upstream::Target;
 
-/// The shortest and the longest pause between an announcement of changed lists and reading them. It grows while changes follow each
-/// other, since each one is announced to the clients of the server.
+/// The shortest and the longest pause between an announcement of changed lists and reading them. It grows by a quarter while changes
+/// follow each other, since each one is announced to the clients of the server.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The time after which an upstream that was unavailable is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -49,6 +59,7 @@ const RETRY: Duration = Duration::from_secs(5);
 #[must_use]
 pub struct Upstream {
     target: Target,
+    is_per_caller: bool,
     timeout: Duration,
     max_message_bytes: usize,
     problems: Vec<String>,
@@ -56,7 +67,8 @@ pub struct Upstream {
 
 impl Upstream {
     fn new(target: Target, problems: Vec<String>) -> Self {
-        Self { target, timeout: Duration::from_secs(10), max_message_bytes: 16 * 1024 * 1024, problems }
+        let (timeout, max_message_bytes) = (Duration::from_secs(10), 16 * 1024 * 1024);
+        Self { target, is_per_caller: false, timeout, max_message_bytes, problems }
     }
 
     /// Creates an upstream that is reached over HTTP. Redirects are not followed.
@@ -77,7 +89,8 @@ impl Upstream {
     /// Creates an upstream that this process starts, and that is reached over stdin and stdout. No shell is involved.
     ///
     /// The program receives `PATH`, `HOME` and the variables for the language, the user and temporary files, and the variables
-    /// of [`env`](Self::env). Its stderr is the stderr of this process. It is started again when it has ended.
+    /// of [`env`](Self::env), such as `HTTPS_PROXY` or `SSL_CERT_FILE` for a launcher that downloads the program. Its stderr is the
+    /// stderr of this process. It is started again when it has ended.
     pub fn command(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
         let program = Program { path: program.as_ref().to_owned(), arguments, environment: Vec::new() };
@@ -110,10 +123,35 @@ impl Upstream {
     }
 
     /// Sets a function that returns headers with the credentials of a caller, such as a token that was exchanged for the
-    /// identity. Each principal then has a connection of its own, and another one when its scopes, claims or expiry change. It is
-    /// called when a connection is opened, also again after the upstream has rejected the credentials; without an identity, to read the lists and for anonymous callers.
+    /// identity. Each principal then has a connection of its own, as with [`per_caller`](Self::per_caller), and another one
+    /// when its scopes, claims or expiry change. The function is called when a connection is opened, also again after the
+    /// upstream has rejected the credentials; without an identity, to read the lists and for anonymous callers. If it fails,
+    /// so do the calls of this caller.
     ///
-    /// The token of the caller itself is not available, since it was issued for this server.
+    /// The token of the caller itself is not available, since it was issued for this server. The authorization server of
+    /// `mcp-runtime-auth` exchanges the token that a user has at its provider (RFC 8693). The result is kept as long as the
+    /// connection, and exchanged again when the upstream rejects it, because it has expired:
+    ///
+    /// ```no_run
+    /// use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+    /// use mcp_auth::AuthorizationServer;
+    /// use mcp_proxy::Upstream;
+    ///
+    /// fn tracker(authorization: &AuthorizationServer) -> Upstream {
+    ///     let tokens = authorization.upstream_tokens();
+    ///     Upstream::http("https://tracker.example.com/mcp").headers_for(move |identity| {
+    ///         let tokens = tokens.clone();
+    ///         async move {
+    ///             let mut headers = HeaderMap::new();
+    ///             if let Some(user) = identity {
+    ///                 let token = tokens.exchange_for(&user, "https://tracker.example.com/mcp", ["tickets:read"]).await?;
+    ///                 headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}"))?);
+    ///             }
+    ///             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(headers)
+    ///         }
+    ///     })
+    /// }
+    /// ```
     pub fn headers_for<F, E>(mut self, credentials: impl Fn(Option<Identity>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<HeaderMap, E>> + Send + 'static,
@@ -128,11 +166,20 @@ impl Upstream {
             }
             Target::Program(_) => self.problems.push("only upstreams over HTTP have headers".to_owned()),
         }
+        self.per_caller()
+    }
+
+    /// Gives each principal a connection of its own, at most 64 at the same time: for each of them, the
+    /// [command](Self::command) runs, or a session is open. The state of the upstream is then not shared, and its log messages and
+    /// questions reach their caller even if they do not name their call. The lists are read on one more connection, which
+    /// callers without an [`Identity`] share.
+    pub fn per_caller(mut self) -> Self {
+        self.is_per_caller = true;
         self
     }
 
-    /// Sets how long connecting, and reading the lists, may take. The default is 10 seconds each. The timeouts of calls are those
-    /// of the server.
+    /// Sets how long connecting, reading the lists, and subscribing to their changes may take. The default is 10 seconds each. The
+    /// timeouts of calls are those of the server.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -145,14 +192,15 @@ impl Upstream {
     }
 
     /// Connects, and adds the entries of the upstream to a server. Their names begin with `prefix` and `_`, their URIs with
-    /// `prefix` and `+`. An empty prefix leaves both as they are, for a server in front of a single upstream.
+    /// `prefix` and `+`, and the URIs of pages with `ui://`, `prefix` and `+`. An empty prefix leaves all of them as they are, for a
+    /// server in front of a single upstream, and a server without [`instructions`](Server::instructions) then has those of the upstream.
     ///
     /// If the upstream is unavailable, the server starts without its entries, and adds them later.
     ///
     /// # Errors
     ///
-    /// Fails if the URL, a header or the prefix is invalid. A prefix consists of at most 32 lower-case letters, digits, `-` and
-    /// `.`, and begins with a letter.
+    /// Fails if the URL, a header or the prefix is invalid, and if the upstream speaks only HTTP+SSE of 2024-11-05. A prefix
+    /// consists of at most 32 lower-case letters, digits, `-` and `.`, and begins with a letter.
     pub async fn add_to(mut self, server: Server, prefix: &str) -> Result<Server, Error> {
         let valid = Prefix::new(prefix);
         if valid.is_none() {
@@ -161,26 +209,41 @@ impl Upstream {
         let (Some(prefix), []) = (valid, &*self.problems) else {
             return Err(Error::new(self.problems.join("\n")));
         };
-        let Self { target, timeout: limit, max_message_bytes, .. } = self;
+        let Self { target, is_per_caller, timeout: limit, max_message_bytes, .. } = self;
         let handle = server.handle();
-        let (upstream, changes) = upstream::Upstream::new(prefix, target, limit, max_message_bytes, handle.clone());
+        let (upstream, changes) =
+            upstream::Upstream::new(prefix, target, is_per_caller, limit, max_message_bytes, handle.clone());
         let lists = read(&upstream).await;
+        if lists.is_none()
+            && let Some(mistake) = upstream.mistake().await
+        {
+            return Err(Error::new(mistake));
+        }
         let was_complete = lists.as_ref().is_some_and(|lists| lists.is_complete);
         let digest = lists.as_ref().map(|lists| lists.digest);
-        let entries = lists.map(|lists| lists.entries).unwrap_or_default();
-        let keep = entries.is_empty().then(|| Arc::clone(&upstream));
+        let (entries, instructions) = lists.map(|lists| (lists.entries, lists.instructions)).unwrap_or_default();
+        let server = match instructions {
+            Some(instructions) if upstream.prefix.as_str().is_empty() => server.default_instructions(instructions),
+            _ => server,
+        };
         let refreshing = Refresh {
-            upstream: Arc::downgrade(&upstream),
+            upstream: Arc::clone(&upstream),
             tag: entries::own_tag(&upstream),
-            keep,
+            had_entries: false,
             digest,
             was_complete,
             retries: !was_complete,
             replaced: None,
             pause: PAUSES.0,
-            handle,
+            handle: handle.clone(),
         };
-        tokio::spawn(refreshing.run(changes));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = handle.closed() => {}
+                () = refreshing.run(changes) => {}
+                () = upstream.keep_subscribed() => {}
+            }
+        });
         Ok(entries.into_iter().fold(server, Server::with_entry))
     }
 }
@@ -206,12 +269,12 @@ async fn read(upstream: &Arc<upstream::Upstream>) -> Option<entries::Lists> {
     lists.ok()
 }
 
-/// Keeps the entries of an upstream current, until the server is dropped.
+/// Keeps the entries of an upstream current.
 struct Refresh {
-    upstream: Weak<upstream::Upstream>,
+    upstream: Arc<upstream::Upstream>,
     tag: String,
-    /// Entries hold the upstream. While there are none, this does.
-    keep: Option<Arc<upstream::Upstream>>,
+    /// Whether the server has had entries of the upstream. It leaves out invalid ones.
+    had_entries: bool,
     /// The digest of the current entries.
     digest: Option<u64>,
     /// Whether the current entries are complete: incomplete lists do not replace them.
@@ -229,10 +292,22 @@ impl Refresh {
     fn next_pause(&mut self) -> Duration {
         let (first, longest) = PAUSES;
         let is_repeated = self.replaced.is_some_and(|replaced| replaced.elapsed() < self.pause + longest / 10);
-        self.pause = if is_repeated { (self.pause * 2).min(longest) } else { first };
+        self.pause = if is_repeated { (self.pause * 5 / 4).min(longest) } else { first };
         self.pause
     }
 
+    /// Returns whether the server has entries of the upstream.
+    fn has_entries(&self) -> bool {
+        let found = AtomicBool::new(false);
+        let look = |entry: &mcp_runtime::function::EntryInfo<'_>| {
+            found.fetch_or(entry.has_tag(&self.tag), Ordering::Relaxed);
+            false
+        };
+        let _ = self.handle.replace_entries(look, [] as [Entry; 0]);
+        found.into_inner()
+    }
+
+    /// Reads the lists when they change, until the program removes the entries from the server.
     async fn run(mut self, mut changes: mpsc::Receiver<()>) {
         loop {
             let limit = if self.retries { RETRY } else { Duration::MAX };
@@ -240,8 +315,12 @@ impl Refresh {
                 return;
             }
             sleep(self.next_pause()).await;
-            let Some(upstream) = self.upstream.upgrade() else { return };
-            let Some(lists) = read(&upstream).await else {
+            let has_entries = self.has_entries();
+            if self.had_entries && !has_entries {
+                return;
+            }
+            self.had_entries = has_entries;
+            let Some(lists) = read(&self.upstream).await else {
                 self.retries = true;
                 continue;
             };
@@ -253,15 +332,14 @@ impl Refresh {
                 self.was_complete = lists.is_complete;
                 continue;
             }
-            let keep = lists.entries.is_empty().then(|| Arc::clone(&upstream));
             match self.handle.replace_entries(|entry| entry.has_tag(&self.tag), lists.entries) {
                 Ok(()) => {
                     self.digest = Some(lists.digest);
                     (self.was_complete, self.replaced) = (lists.is_complete, Some(Instant::now()));
-                    self.keep = keep;
+                    self.had_entries = false;
                 }
                 Err(error) => {
-                    tracing::warn!(upstream = upstream.prefix.as_str(), %error, "the entries of an upstream cannot be replaced");
+                    tracing::warn!(upstream = self.upstream.prefix.as_str(), %error, "the entries of an upstream cannot be replaced");
                     self.retries = true;
                 }
             }

@@ -7,7 +7,10 @@ use mcp_runtime::{
 };
 use serde_json::{Value, json};
 
-use crate::convert::{Prefix, role, sample_value, text};
+use crate::{
+    convert::{Prefix, make_printable, role, sample_value, text},
+    pages::Pages,
+};
 
 /// Asks the client of a call, and returns the result of the request. `key` identifies the question within the call.
 ///
@@ -17,6 +20,7 @@ use crate::convert::{Prefix, role, sample_value, text};
 pub(crate) async fn ask(
     ctx: &Context,
     prefix: &Prefix,
+    pages: &Pages,
     key: String,
     method: &str,
     params: &Value,
@@ -26,9 +30,13 @@ pub(crate) async fn ask(
         "elicitation/create" => {
             let message = prefix.message(params["message"].as_str().ok_or_else(invalid)?);
             match text(params, "url").filter(|_| params["mode"] == "url") {
-                Some(url) => Ok(answer(ctx.ask(UrlElicitation::new(key, url, message)).await?.map_content(|()| None))),
+                Some(url) => {
+                    let page = pages.add(UrlElicitation::new(key, url, message), params["elicitationId"].as_str());
+                    Ok(answer(ctx.ask(page).await?.map_content(|()| None)))
+                }
                 None => {
-                    let schema = params["requestedSchema"].clone();
+                    let mut schema = params["requestedSchema"].clone();
+                    make_printable(&mut schema, false);
                     if !schema.is_object() {
                         return Err(invalid());
                     }

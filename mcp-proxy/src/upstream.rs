@@ -1,7 +1,7 @@
 //! The connections to an upstream, and calls on them.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     pin::Pin,
     sync::{
@@ -11,40 +11,55 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt as _, stream};
 use http::HeaderMap;
-use mcp_runtime::{Context, Fault, Handle, auth::Identity};
+use mcp_runtime::{Context, Fault, Handle, ask::UrlElicitation, auth::Identity};
 use rmcp::{
     ErrorData, ServiceError,
-    model::{ClientRequest, ErrorCode, InputResponses, ServerResult},
-    transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
+    model::{ClientRequest, ErrorCode, InputResponses, PingRequest, ServerResult},
+    transport::streamable_http_client::{
+        StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+    },
 };
 use serde_json::Value;
 use tokio::{
-    sync::{OwnedMutexGuard, mpsc},
+    sync::{Notify, OwnedMutexGuard, mpsc},
     time::{Instant, timeout},
 };
 
 use crate::{
     Error,
+    attempts::Attempts,
     child::Program,
-    connection::{CallError, ConnectError, Connection, Listener},
-    convert::Prefix,
+    connection::{CallError, ConnectError, Connection},
+    convert::{Prefix, make_printable, printable},
+    http_client::HttpClient,
+    pages::Pages,
+    transport::Listener,
 };
 
-/// How many callers with credentials of their own have a connection at the same time. The connection that was unused for the
+/// How many callers have a connection of their own at the same time. The connection that was unused for the
 /// longest time is closed for a new one.
 const MAX_CONNECTIONS: usize = 64;
-/// The first and the longest pause between two attempts to connect.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// How long a connection must live so that opening it counts as a success.
-const STABLE: Duration = Duration::from_secs(5);
-/// How many resources of an upstream are subscribed to at the same time.
+/// How many resources of an upstream are subscribed to at the same time. Further ones wait until one of them is not wanted any more.
 const MAX_SUBSCRIPTIONS: usize = 256;
+/// How many requests to subscribe are in flight at the same time.
+const MAX_REQUESTS: usize = 8;
+/// The time between two checks whether the upstream still knows the session.
+const CHECK: Duration = Duration::from_secs(10);
+/// The time between two warnings about subscriptions.
+const WARNING: Duration = Duration::from_secs(60);
 /// The maximum length of an error message of the upstream.
 const MAX_ERROR_LENGTH: usize = 4096;
 
+/// Why an upstream that speaks only the transport of 2024-11-05 is unavailable.
+const ONLY_SSE: &str = "it speaks HTTP+SSE, which Streamable HTTP has replaced: use another URL of it, or a bridge such as `mcp-remote` as a command";
+
 /// The code of the error of 2025-11-25 with the pages that the user must visit.
 const URL_ELICITATION_REQUIRED: i32 = -32042;
+
+/// The maximum number of pages that the user must visit for a call. Further ones are left out: a repeated call can require them.
+const MAX_REQUIRED_URLS: usize = 16;
 
 /// A function that returns the headers with the credentials of a caller.
 pub(crate) type Credentials =
@@ -63,14 +78,24 @@ pub(crate) struct Upstream {
     pub(crate) id: u64,
     pub(crate) prefix: Prefix,
     target: Target,
-    /// How long connecting and reading the lists may take.
+    /// Whether each principal has a connection of its own.
+    is_per_caller: bool,
+    /// How long connecting, reading the lists and subscribing to their changes may take.
     pub(crate) timeout: Duration,
     max_message_bytes: usize,
     /// The connections by principal. The connection for callers without credentials of their own reads the lists.
     pool: Mutex<HashMap<Option<Caller>, Arc<Slot>>>,
-    /// The URIs that are subscribed to, also by the next connection.
-    subscriptions: Mutex<BTreeSet<String>>,
+    /// The URIs that clients are subscribed to. The server limits their number for each client.
+    subscribed: Mutex<BTreeMap<String, Wanted>>,
     pub(crate) events: Arc<Events>,
+}
+
+/// A resource that clients are subscribed to.
+#[derive(Default)]
+struct Wanted {
+    /// How many times.
+    count: usize,
+    attempts: Attempts,
 }
 
 /// Passes announcements of the upstream to the server.
@@ -78,6 +103,8 @@ pub(crate) struct Events {
     prefix: Prefix,
     handle: Handle,
     changed: mpsc::Sender<()>,
+    /// The signal that clients want other resources, that a subscription has ended, or that there is another connection.
+    resubscribe: Notify,
 }
 
 impl Listener for Events {
@@ -89,13 +116,20 @@ impl Listener for Events {
     fn resource_updated(&self, uri: &str) {
         self.handle.resource_updated(self.prefix.uri(uri));
     }
+
+    fn unsubscribed(&self) {
+        self.resubscribe.notify_one();
+    }
 }
 
-/// A caller with a connection of its own: the principal, and a digest of everything else that the credentials may depend on.
+/// A caller with a connection of its own: the principal, and a digest of everything else that its credentials may depend on.
 type Caller = (String, u64);
 
-fn caller(identity: &Identity) -> Caller {
+fn caller(identity: &Identity, has_credentials: bool) -> Caller {
     let mut digest = DefaultHasher::new();
+    if !has_credentials {
+        return (identity.principal().to_owned(), digest.finish());
+    }
     identity.scopes().collect::<Vec<_>>().hash(&mut digest);
     identity.expires_at().hash(&mut digest);
     identity.claims::<Value>().unwrap_or_default().to_string().hash(&mut digest);
@@ -111,29 +145,10 @@ struct Slot {
     attempts: Arc<tokio::sync::Mutex<Attempts>>,
 }
 
-/// The attempts to open a connection.
-#[derive(Default)]
-struct Attempts {
-    pause: Duration,
-    last: Option<Instant>,
-    error: Option<&'static str>,
-}
-
-impl Attempts {
-    /// Returns how long the next attempt must wait.
-    fn wait(&self) -> Duration {
-        self.last.map_or(Duration::ZERO, |last| self.pause.saturating_sub(last.elapsed()))
-    }
-
-    /// Records an attempt. The pause grows while attempts fail, and while connections end soon after they were opened: a program
-    /// may end whenever it has been started.
-    fn record(&mut self, error: Option<&'static str>) {
-        let (first, longest) = PAUSES;
-        let limit = if self.error.is_some() { 2 * longest } else { self.pause + STABLE };
-        let is_repeated = self.last.is_some_and(|last| last.elapsed() < limit);
-        self.pause = if is_repeated { (self.pause * 2).clamp(first, longest) } else { first };
-        self.last = Some(Instant::now());
-        self.error = error;
+impl Slot {
+    /// Returns whether no call uses the connection, which would otherwise continue beside its successor.
+    fn is_unused(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1 && lock(&self.open).as_ref().is_none_or(|open| Arc::strong_count(open) == 1)
     }
 }
 
@@ -149,33 +164,37 @@ impl Upstream {
     pub(crate) fn new(
         prefix: Prefix,
         target: Target,
+        is_per_caller: bool,
         timeout: Duration,
         max_message_bytes: usize,
         handle: Handle,
     ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let (changed, changes) = mpsc::channel(1);
-        let events = Arc::new(Events { prefix: prefix.clone(), handle, changed });
-        let (pool, subscriptions) = (Mutex::default(), Mutex::default());
+        let events = Arc::new(Events { prefix: prefix.clone(), handle, changed, resubscribe: Notify::new() });
+        let (pool, subscribed) = Default::default();
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        (Arc::new(Self { id, prefix, target, timeout, max_message_bytes, pool, subscriptions, events }), changes)
+        let upstream = Self { id, prefix, target, is_per_caller, timeout, max_message_bytes, pool, subscribed, events };
+        (Arc::new(upstream), changes)
     }
 
-    fn slot(&self, identity: Option<&Identity>) -> Arc<Slot> {
-        let key = identity.filter(|_| self.has_credentials()).map(caller);
+    fn slot(&self, identity: Option<&Identity>) -> Result<Arc<Slot>, Unavailable> {
+        let key = identity.filter(|_| self.is_per_caller).map(|identity| caller(identity, self.has_credentials()));
+        let principal = |key: &Option<Caller>| key.as_ref().map(|(principal, _)| principal.clone());
         let mut pool = lock(&self.pool);
         if pool.len() > MAX_CONNECTIONS && !pool.contains_key(&key) {
-            let unused = pool.iter().filter(|(key, _)| key.is_some()).min_by_key(|(_, slot)| *lock(&slot.last_used));
-            if let Some(unused) = unused.map(|(key, _)| key.clone()) {
-                pool.remove(&unused);
-            }
+            let unused = pool.iter().filter(|(key, slot)| key.is_some() && Slot::is_unused(slot));
+            let is_other = |other| principal(other) != principal(&key);
+            let unused = unused.min_by_key(|(other, slot)| (is_other(other), *lock(&slot.last_used)));
+            let unused = unused.map(|(key, _)| key.clone()).ok_or(Unavailable("too many callers use it"))?;
+            pool.remove(&unused);
         }
         let slot = pool.entry(key).or_default();
         *lock(&slot.last_used) = Some(Instant::now());
-        Arc::clone(slot)
+        Ok(Arc::clone(slot))
     }
 
-    /// Returns whether callers have connections of their own.
+    /// Returns whether callers have credentials of their own.
     fn has_credentials(&self) -> bool {
         matches!(&self.target, Target::Http { credentials: Some(_), .. })
     }
@@ -185,7 +204,7 @@ impl Upstream {
         self: &Arc<Self>,
         identity: Option<&Identity>,
     ) -> Result<Arc<Connection>, Unavailable> {
-        let slot = self.slot(identity);
+        let slot = self.slot(identity)?;
         let open = || lock(&slot.open).clone().filter(|connection| !connection.is_closed());
         if let Some(connection) = open() {
             return Ok(connection);
@@ -201,6 +220,13 @@ impl Upstream {
         tokio::spawn(attempt).await.unwrap_or(Err(Unavailable("it cannot be connected to")))
     }
 
+    /// Returns why an upstream that is unavailable needs another configuration.
+    pub(crate) async fn mistake(self: &Arc<Self>) -> Option<String> {
+        // The next attempt is later, and this is the error of the last one.
+        let error = self.connection(None).await.err().filter(|error| error.0 == ONLY_SSE)?;
+        Some(Fault::from(self.unavailable(error.0)).to_string())
+    }
+
     async fn attempt(
         self: Arc<Self>,
         slot: Arc<Slot>,
@@ -210,13 +236,14 @@ impl Upstream {
         let opened = timeout(self.timeout, self.open(identity.as_ref())).await;
         let (connection, error) = match opened {
             Ok(Ok(connection)) => (Some(Arc::new(connection)), None),
-            Ok(Err(error)) => {
+            Ok(Err((reason, error))) => {
                 tracing::warn!(
                     upstream = self.prefix.as_str(),
                     error = self.describe(&*error),
+                    reason,
                     "an upstream is unavailable"
                 );
-                (None, Some("it cannot be connected to"))
+                (None, Some(reason))
             }
             Err(_) => {
                 tracing::warn!(upstream = self.prefix.as_str(), timeout = ?self.timeout, "an upstream does not answer");
@@ -225,37 +252,42 @@ impl Upstream {
         };
         attempts.record(error);
         lock(&slot.open).clone_from(&connection);
-        if let Some(connection) = connection.as_ref().filter(|_| identity.is_none() || !self.has_credentials()) {
-            let uris = lock(&self.subscriptions).clone();
-            let (upstream, connection) = (Arc::downgrade(&self), Arc::clone(connection));
-            tokio::spawn(async move {
-                for uri in uris {
-                    let Some(upstream) = upstream.upgrade() else { return };
-                    upstream.subscribe_on(&connection, &uri).await;
-                }
-            });
-        }
+        self.events.resubscribe.notify_one();
         connection.ok_or(Unavailable(error.unwrap_or_default()))
     }
 
-    async fn open(&self, identity: Option<&Identity>) -> Result<Connection, ConnectError> {
-        let is_personal = identity.is_some() && self.has_credentials();
+    /// Opens a connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns a reason for clients, and the error for the log.
+    async fn open(&self, identity: Option<&Identity>) -> Result<Connection, (&'static str, ConnectError)> {
+        let failed = |error| ("it cannot be connected to", error);
+        let has_single_principal = identity.is_some() && self.is_per_caller;
         match &self.target {
             Target::Program(program) => {
-                Connection::open(program.start(self.max_message_bytes)?, &self.events, is_personal).await
+                let transport = program.start(self.max_message_bytes).map_err(|error| failed(error.into()))?;
+                Connection::open(transport, &self.events, has_single_principal, self.timeout).await.map_err(failed)
             }
             Target::Http { url, client, headers, credentials } => {
                 let mut headers = headers.clone();
                 if let Some(credentials) = credentials {
-                    headers.extend(credentials(identity.cloned()).await?);
+                    let given = credentials(identity.cloned()).await;
+                    headers.extend(given.map_err(|error| ("there are no credentials for this caller", error))?);
                 }
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_concurrent_requests(1024)
+                    // Another session has none of the subscriptions: it needs another connection.
+                    .reinit_on_expired_session(false)
                     .max_sse_event_size(self.max_message_bytes)
                     .max_json_response_size(self.max_message_bytes);
-                config.custom_headers = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
-                Connection::open(transport, &self.events, is_personal).await
+                config.custom_headers =
+                    headers.clone().into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
+                let transport = StreamableHttpClientTransport::with_client(HttpClient(client.clone()), config);
+                match Connection::open(transport, &self.events, has_single_principal, self.timeout).await {
+                    Err(error) if is_only_sse(client.get(url).headers(headers)).await => Err((ONLY_SSE, error)),
+                    opened => opened.map_err(failed),
+                }
             }
         }
     }
@@ -283,7 +315,7 @@ impl Upstream {
 
     /// Closes a connection that has failed, so that the next call opens another one.
     fn drop_connection(&self, identity: Option<&Identity>, failed: &Arc<Connection>) {
-        let slot = self.slot(identity);
+        let Ok(slot) = self.slot(identity) else { return };
         let mut open = lock(&slot.open);
         if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, failed)) {
             *open = None;
@@ -291,7 +323,7 @@ impl Upstream {
         }
     }
 
-    /// Sends the request of a call, once more if the connection had been closed before.
+    /// Sends the request of a call, once more if the connection was closed before, or the upstream has rejected it unread.
     ///
     /// # Errors
     ///
@@ -305,20 +337,27 @@ impl Upstream {
         let mut is_repeated = false;
         loop {
             let connection = self.connection(identity).await.map_err(|error| self.unavailable(error.0))?;
-            let error = match connection.call(ctx, &self.prefix, &request).await {
+            let (error, may_repeat) = match connection.call(ctx, &self.prefix, &request).await {
                 Ok(result) => return Ok(result),
                 Err(CallError::Fault(fault)) => return Err(Failure::Fault(fault)),
                 Err(CallError::Service(ServiceError::McpError(error))) => {
-                    return Err(Failure::Fault(self.fault(error)));
+                    return Err(Failure::Fault(match required_pages(&error, &self.prefix, &connection.pages) {
+                        Some(pages) => ctx.url_elicitation_required(pages).await,
+                        None => self.fault(error),
+                    }));
                 }
-                Err(CallError::NotSent) if !is_repeated => {
-                    self.drop_connection(identity, &connection);
-                    is_repeated = true;
-                    continue;
+                Err(CallError::NotSent) => (ServiceError::TransportClosed, true),
+                Err(CallError::Service(error)) => {
+                    // The session or the credentials of a caller may have expired. A rejected request has no effect.
+                    let is_rejected = is_expired(&error) || error.is_authorization_required() && self.has_credentials();
+                    (error, is_rejected)
                 }
-                Err(CallError::NotSent) => ServiceError::TransportClosed,
-                Err(CallError::Service(error)) => error,
             };
+            if may_repeat && !is_repeated {
+                self.drop_connection(identity, &connection);
+                is_repeated = true;
+                continue;
+            }
             let reason = if error.is_authorization_required() {
                 "it rejects the credentials of this server"
             } else {
@@ -329,7 +368,7 @@ impl Upstream {
                 }
             };
             // Over HTTP, the failure of one request says nothing about the next one.
-            if connection.is_closed() || error.is_authorization_required() {
+            if connection.is_closed() || error.is_authorization_required() || is_expired(&error) {
                 self.drop_connection(identity, &connection);
             }
             tracing::warn!(
@@ -356,7 +395,8 @@ impl Upstream {
             }
             return Fault::MissingCapability { required };
         }
-        // Of this server, these codes have a meaning to the client: another version, another session, a page to visit.
+        // From this server, these codes would tell the client to use another version or session, or to visit pages. The
+        // pages of an upstream that are valid do not get here.
         let is_reserved = matches!(
             code,
             ErrorCode::UNSUPPORTED_PROTOCOL_VERSION | ErrorCode::HEADER_MISMATCH | ErrorCode(URL_ELICITATION_REQUIRED)
@@ -370,40 +410,132 @@ impl Upstream {
         {
             return Fault::resource_not_found(self.prefix.uri(uri));
         }
-        let data = data.filter(|data: &Value| data.to_string().len() <= MAX_ERROR_LENGTH);
-        Fault::Custom { code: code.0, message: truncate(&message).to_owned(), data }
+        let mut data = data.filter(|data: &Value| data.to_string().len() <= MAX_ERROR_LENGTH);
+        data.iter_mut().for_each(|data| make_printable(data, true));
+        Fault::Custom { code: code.0, message: printable(truncate(&message)), data }
     }
 
-    /// Subscribes to a resource in the background.
-    pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (upstream, uri): (Weak<Self>, _) = (Arc::downgrade(self), self.prefix.upstream_uri(uri).to_owned());
-        {
-            let mut subscriptions = lock(&self.subscriptions);
-            if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&uri) {
-                let upstream = self.prefix.as_str();
-                tracing::warn!(upstream, ?uri, "an upstream has too many subscriptions: a resource is left out");
-                return;
+    /// Subscribes to a resource until the result is dropped.
+    pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) -> Subscription {
+        let uri = self.prefix.upstream_uri(uri);
+        lock(&self.subscribed).entry(uri.clone()).or_default().count += 1;
+        self.events.resubscribe.notify_one();
+        Subscription { upstream: Arc::downgrade(self), uri }
+    }
+
+    /// Subscribes the connection to what clients are subscribed to, whenever one of both changes, and again if that failed.
+    pub(crate) async fn keep_subscribed(self: Arc<Self>) {
+        let (mut pause, mut checked, mut warned) = (CHECK, Instant::now(), None::<Instant>);
+        loop {
+            let _ = timeout(pause, self.events.resubscribe.notified()).await;
+            pause = CHECK;
+            let open = self.slot(None).ok().and_then(|slot| lock(&slot.open).clone());
+            if open.is_none() && lock(&self.subscribed).is_empty() {
+                continue;
             }
-            subscriptions.insert(uri.clone());
-        }
-        runtime.spawn(async move {
-            let Some(upstream) = upstream.upgrade() else { return };
-            match upstream.connection(None).await {
-                Ok(connection) => upstream.subscribe_on(&connection, &uri).await,
-                Err(Unavailable(reason)) => {
-                    tracing::warn!(upstream = upstream.prefix.as_str(), ?uri, reason, "a subscription waits");
+            // The next connection resubscribes.
+            let Ok(connection) = self.connection(None).await else { continue };
+            if checked.elapsed() >= CHECK {
+                checked = Instant::now();
+                if self.has_expired(&connection).await {
+                    self.drop_connection(None, &connection);
+                    continue;
                 }
             }
-        });
+            let left_out = self.update_subscriptions(&connection).await;
+            let room = MAX_SUBSCRIPTIONS.saturating_sub(connection.subscriptions.uris().len());
+            if let Some(wait) = left_out.iter().map(|(_, wait)| *wait).min().filter(|_| room > 0) {
+                pause = wait.min(CHECK);
+            }
+            if let Some((uri, _)) = left_out.first()
+                && warned.is_none_or(|warned| warned.elapsed() >= WARNING)
+            {
+                warned = Some(Instant::now());
+                let (upstream, number) = (self.prefix.as_str(), left_out.len());
+                tracing::warn!(upstream, number, ?uri, room, "resources of an upstream are not subscribed to");
+            }
+        }
     }
 
-    async fn subscribe_on(&self, connection: &Connection, uri: &str) {
-        let subscribed = timeout(self.timeout, connection.subscribe(uri, &self.events)).await;
-        if !matches!(subscribed, Ok(Ok(()))) {
-            lock(&self.subscriptions).remove(uri);
-            let upstream = self.prefix.as_str();
-            tracing::warn!(upstream, ?uri, "a resource of an upstream cannot be subscribed to");
+    /// Returns whether an upstream over HTTP has forgotten the session, as after a restart. Only a request shows it.
+    async fn has_expired(&self, connection: &Connection) -> bool {
+        let is_session = matches!(self.target, Target::Http { .. }) && !connection.is_stateless;
+        let ping = connection.request(ClientRequest::PingRequest(PingRequest::default()));
+        is_session && matches!(timeout(self.timeout, ping).await, Ok(Err(error)) if is_expired(&error))
+    }
+
+    /// Subscribes a connection to as many wanted resources as possible, and returns the other ones with the time until the next
+    /// attempt.
+    async fn update_subscriptions(&self, connection: &Connection) -> Vec<(String, Duration)> {
+        let subscriptions = &connection.subscriptions;
+        let mut unwanted = subscriptions.uris();
+        unwanted.retain(|uri| !lock(&self.subscribed).contains_key(uri));
+        let unsubscribing = stream::iter(unwanted).for_each_concurrent(MAX_REQUESTS, async |uri| {
+            let _ = timeout(self.timeout, subscriptions.unsubscribe(&uri)).await;
+        });
+        unsubscribing.await;
+        let left_out = || {
+            let current = subscriptions.uris();
+            let wanted = lock(&self.subscribed);
+            let left_out = wanted.iter().filter(|(uri, _)| !current.contains(*uri));
+            left_out.map(|(uri, wanted)| (uri.clone(), wanted.attempts.wait())).collect::<Vec<_>>()
+        };
+        let room = MAX_SUBSCRIPTIONS.saturating_sub(subscriptions.uris().len());
+        let due: Vec<_> = left_out().into_iter().filter(|(_, wait)| wait.is_zero()).take(room).collect();
+        let subscribing = stream::iter(due).for_each_concurrent(MAX_REQUESTS, async |(uri, _)| {
+            let subscribed = timeout(self.timeout, subscriptions.subscribe(&uri, &self.events)).await;
+            let is_subscribed = matches!(subscribed, Ok(Ok(())));
+            if let Some(wanted) = lock(&self.subscribed).get_mut(&uri) {
+                if is_subscribed && wanted.attempts.last.is_some() {
+                    // Earlier updates may be lost.
+                    self.events.resource_updated(&uri);
+                }
+                wanted.attempts.record((!is_subscribed).then_some("it cannot be subscribed to"));
+            }
+        });
+        subscribing.await;
+        left_out()
+    }
+}
+
+/// Returns the valid pages that the user must visit before the upstream processes a request, except for those beyond the maximum.
+/// Returns `None` for any other error, and if no page is valid.
+fn required_pages(error: &ErrorData, prefix: &Prefix, tracked: &Pages) -> Option<Vec<UrlElicitation>> {
+    let data = error.data.as_ref().filter(|_| error.code == ErrorCode(URL_ELICITATION_REQUIRED))?;
+    let pages = data["elicitations"].as_array()?.iter().enumerate().filter_map(|(number, page)| {
+        let (url, message) = (page["url"].as_str()?, page["message"].as_str()?);
+        let is_valid = page["mode"] == "url" && url.len().max(message.len()) <= MAX_ERROR_LENGTH;
+        is_valid.then(|| {
+            // The name is the same in every round, so that the next round finds the answer.
+            let name = format!("{}-page-{number}", prefix.as_str());
+            tracked.add(UrlElicitation::new(name, url, prefix.message(message)), page["elicitationId"].as_str())
+        })
+    });
+    Some(pages.take(MAX_REQUIRED_URLS).collect()).filter(|pages: &Vec<_>| !pages.is_empty())
+}
+
+/// Returns whether the upstream has rejected a request since it no longer knows the session.
+fn is_expired(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    matches!(error.error.downcast_ref(), Some(StreamableHttpError::<reqwest::Error>::SessionExpired))
+}
+
+/// The subscription of a client to a resource.
+pub(crate) struct Subscription {
+    upstream: Weak<Upstream>,
+    uri: String,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let Some(upstream) = self.upstream.upgrade() else { return };
+        let mut subscribed = lock(&upstream.subscribed);
+        if let Some(wanted) = subscribed.get_mut(&self.uri) {
+            wanted.count -= 1;
+            if wanted.count == 0 {
+                subscribed.remove(&self.uri);
+                upstream.events.resubscribe.notify_one();
+            }
         }
     }
 }
@@ -430,6 +562,16 @@ pub(crate) fn http_client() -> Result<reqwest::Client, Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
     client.map_err(|error| Error::new(format!("the HTTP client cannot be created: {error}")))
+}
+
+/// Returns whether a server begins the stream of a GET request as HTTP+SSE does.
+async fn is_only_sse(request: reqwest::RequestBuilder) -> bool {
+    let first = async {
+        let mut response = request.header(http::header::ACCEPT, "text/event-stream").send().await.ok()?;
+        response.chunk().await.ok()?
+    };
+    let first = timeout(Duration::from_secs(1), first).await;
+    matches!(first, Ok(Some(first)) if first.starts_with(b"event: endpoint"))
 }
 
 fn truncate(text: &str) -> &str {

@@ -76,7 +76,10 @@ impl EventLogs for Redis {
             let (channel, channels) = (self.keys().log_channel(key), self.subscriptions().channels());
             let (mut announcements, mut known) = match channels.follow(&channel) {
                 Some((announcements, latest)) => (announcements, Some(latest)),
-                None => (self.subscriptions().subscribe(channel.clone(), self.client().deadline()).await?, None),
+                None => {
+                    let subscribe = self.subscriptions().subscribe(channel.clone(), self.client().deadline());
+                    (Box::pin(subscribe).await?, None)
+                }
             };
             loop {
                 let latest = match known.filter(|latest| latest.known_at.elapsed() < CHECK_INTERVAL) {
@@ -84,8 +87,10 @@ impl EventLogs for Redis {
                     None => {
                         let known_at = Instant::now();
                         let call = Call { keys: &log, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
+                        let deadline = self.client().deadline();
+                        // Not in place, since readers wait for announcements most of the time.
                         let last: Option<u64> =
-                            self.client().run(&self.scripts().last, &call, self.client().deadline()).await?;
+                            Box::pin(self.client().run(&self.scripts().last, &call, deadline)).await?;
                         let Some(position) = last else {
                             channels.forget_latest(&channel);
                             return Ok(());

@@ -1,9 +1,8 @@
-//! Counters and gauges of the process, read by [`Stats`](crate::telemetry::Stats): relaxed atomics, off the path of calls
-//! that complete in place.
+//! Counters and gauges of the process, read by [`Stats`](crate::telemetry::Stats): sharded relaxed atomics.
 
 use std::{
     fmt,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 /// A counter or a gauge of the process.
@@ -17,6 +16,10 @@ pub(crate) enum Counter {
     Questions,
     WorkingTasks,
     InputRequiredTasks,
+    CompletedTasks,
+    FailedTasks,
+    CancelledTasks,
+    ExpiredTasks,
     RefusedCalls,
     RefusedConnections,
     RefusedListeners,
@@ -26,18 +29,34 @@ pub(crate) enum Counter {
     RefusedSessions,
     RefusedTasks,
     DroppedNotifications,
-    DroppedLogBytes,
+    DroppedLogLines,
     Authenticated,
     InsufficientScope,
     CredentialsMissing,
     CredentialsInvalid,
     AuthenticatorUnavailable,
+    /// The number of the counters above.
+    Count,
 }
 
-/// The number of [`Counter`]s.
-const COUNT: usize = Counter::AuthenticatorUnavailable as usize + 1;
+const COUNT: usize = Counter::Count as usize;
 
-static VALUES: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
+/// The number of copies of the counters. Threads that share one wait for each other's caches.
+const SHARDS: usize = 16;
+
+/// A copy of all counters. A gauge may be increased in one shard and decreased in another, so a single value may wrap; the
+/// sum does not.
+#[repr(align(128))]
+struct Shard([AtomicU64; COUNT]);
+
+static VALUES: [Shard; SHARDS] = [const { Shard([const { AtomicU64::new(0) }; COUNT]) }; SHARDS];
+
+thread_local! {
+    static SHARD: &'static Shard = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        &VALUES[NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS]
+    };
+}
 
 impl Counter {
     pub(crate) fn count(self) {
@@ -45,11 +64,16 @@ impl Counter {
     }
 
     pub(crate) fn add(self, amount: u64) {
-        VALUES[self as usize].fetch_add(amount, Ordering::Relaxed);
+        // A thread that ends may have no shard any more.
+        let shard = SHARD.try_with(|shard| *shard).unwrap_or(&VALUES[0]);
+        shard.0[self as usize].fetch_add(amount, Ordering::Relaxed);
     }
 
     pub(crate) fn value(self) -> u64 {
-        VALUES[self as usize].load(Ordering::Relaxed)
+        let values = VALUES.iter().map(|shard| shard.0[self as usize].load(Ordering::Relaxed));
+        // A gauge that was increased in one shard and decreased in another, which was read before.
+        let sum = values.fold(0, u64::wrapping_add);
+        if sum > u64::MAX / 2 { 0 } else { sum }
     }
 }
 
@@ -74,7 +98,7 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        VALUES[self.0 as usize].fetch_sub(1, Ordering::Relaxed);
+        self.0.add(1_u64.wrapping_neg());
     }
 }
 

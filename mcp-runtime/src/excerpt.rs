@@ -17,6 +17,12 @@ pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the beginning of a text, at most this number of bytes.
+pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +37,9 @@ mod tests {
             ("é".repeat(1 << 20), format!("{}…", "é".repeat(200))),
         ] {
             assert_eq!(excerpt(&text), expected);
+        }
+        for (bytes, expected) in [(0, ""), (1, ""), (2, "é"), (3, "éa"), (9, "éa")] {
+            assert_eq!(beginning("éa", bytes), expected);
         }
     }
 }

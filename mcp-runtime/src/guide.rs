@@ -26,8 +26,9 @@
 //!
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
 //! - [Organizing](organizing): tools over modules and crates.
-//! - [Command lines](command_lines): an existing clap program as a server.
-//! - [Composing](composing): functions of other servers, in the process or elsewhere.
+//! - [Composing](composing): functions of other servers, REST services, command lines and definitions, with a chapter for each:
+//!   [Other servers](https://docs.rs/mcp-runtime-proxy), [OpenAPI](https://docs.rs/mcp-runtime-openapi),
+//!   [Command lines](https://docs.rs/mcp-runtime-clap), [Definitions](https://docs.rs/mcp-runtime-config).
 //! - [Versions](versions): changes that do not break callers, and deprecation.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
@@ -70,6 +71,7 @@ pub mod prompts {
 pub mod pages {
     #![doc = include_str!("../docs/pages.md")]
     #![doc = include_str!("../docs/page_notes.svg")]
+    #![doc = include_str!("../docs/page_dashboard.svg")]
 }
 pub mod asking {
     #![doc = include_str!("../docs/asking.md")]
@@ -89,9 +91,6 @@ pub mod testing {
 }
 pub mod organizing {
     #![doc = include_str!("../docs/organizing.md")]
-}
-pub mod command_lines {
-    #![doc = include_str!("../docs/command_lines.md")]
 }
 pub mod composing {
     #![doc = include_str!("../docs/composing.md")]

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
@@ -10,18 +9,20 @@ use std::{
 };
 
 use serde::Serialize;
+use tokio::sync::SetOnce;
 
 use crate::{
+    debug::debug,
     engine::Engine,
     error::BuildError,
     handler::{
         Session,
-        entry::{Collect, Entry, EntryGroup, EntryInfo, EntryKind},
+        entry::{Collect, Entry, EntryGroup, EntryInfo},
         log_notification,
     },
     model::Level,
     mutex::Mutex,
-    registry::{Kinds, Registry, Selection},
+    registry::{Kinds, ListKind, Registry, Selection},
 };
 
 /// A handle that changes a running server: it adds, removes, enables and disables functions, and announces updated
@@ -73,12 +74,23 @@ struct Target {
     is_issued: AtomicBool,
     /// The groups of entries of mounted servers to which entries of this handle belong.
     groups: Mutex<Vec<Arc<EntryGroup>>>,
+    closed: SetOnce<()>,
+}
+
+/// Belongs to a server, and tells its handle when the server is dropped, built or not.
+pub(crate) struct Alive(Arc<Target>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let _ = self.0.closed.set(());
+    }
 }
 
 impl Handle {
-    /// Creates a handle without a server.
-    pub(crate) fn new() -> Self {
-        Self { target: Arc::default() }
+    /// Creates a handle, and what its server holds.
+    pub(crate) fn new() -> (Self, Alive) {
+        let target = Arc::<Target>::default();
+        (Self { target: Arc::clone(&target) }, Alive(target))
     }
 
     /// Returns a handle for the author, who may change the server with it.
@@ -155,7 +167,7 @@ impl Handle {
         let (names, scopes, states) = (&engine.profile.names, &engine.profile.scopes, &engine.states);
         let changed = change_decided(&engine, select, |registry, selected| {
             let kept = registry.without(|function| selected[&function.id]);
-            let selection = Selection { entries: entries.clone(), names, scopes, states };
+            let selection = Selection { checks_schemas: true, entries: entries.clone(), names, scopes, states };
             let added = kept.as_ref().unwrap_or(registry).with(selection)?;
             Ok(added.or(kept))
         });
@@ -287,7 +299,7 @@ impl Handle {
     /// notification](https://modelcontextprotocol.io/specification/2026-07-28/server/resources#list-changed-notification).
     pub fn resource_list_changed(&self) {
         if let Some(engine) = self.engine() {
-            engine.lists_changed(Kinds::from(EntryKind::Resource));
+            engine.lists_changed(Kinds::from(ListKind::Resources));
         }
     }
 
@@ -355,6 +367,27 @@ impl Handle {
         self.engine().map(|engine| engine.open_sessions().map(Session::new).collect()).unwrap_or_default()
     }
 
+    /// Waits until the server has been dropped, which it may have been before it was built. Ends what works for the server
+    /// in the background.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Handle;
+    /// async fn announce_every_minute(handle: Handle) {
+    ///     while tokio::time::timeout(Duration::from_secs(60), handle.closed()).await.is_err() {
+    ///         handle.resource_updated("clock://now");
+    ///     }
+    /// }
+    /// ```
+    pub async fn closed(&self) {
+        self.target.closed.wait().await;
+    }
+
+    /// Returns whether the server has been dropped.
+    pub fn is_closed(&self) -> bool {
+        self.target.closed.initialized()
+    }
+
     fn change(&self, change: impl FnOnce(&Registry) -> Option<Registry>) -> bool {
         let changed = self.engine().and_then(|engine| engine.change(|registry| Ok(change(registry))).ok());
         changed.unwrap_or_default()
@@ -365,11 +398,10 @@ impl Handle {
     }
 
     fn missing_engine(&self) -> &'static str {
-        match self.target.engine.get() {
-            None => {
-                "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` or `.with_entry(…)` instead"
-            }
-            Some(_) => "a handle cannot add functions after its server has been dropped",
+        if self.is_closed() {
+            "a handle cannot add functions after its server has been dropped"
+        } else {
+            "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` or `.with_entry(…)` instead"
         }
     }
 }
@@ -396,8 +428,4 @@ fn change_decided(
     }
 }
 
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("is_connected", &self.engine().is_some()).finish_non_exhaustive()
-    }
-}
+debug!(Handle, self, is_connected: self.engine().is_some());

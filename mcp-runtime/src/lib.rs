@@ -127,9 +127,14 @@
 //!
 //! - `log` (enabled by default): a `tracing` subscriber that writes to stderr, and forwarding of log events to clients.
 //! - `http`: HTTP, served standalone or mounted into axum.
+//! - `tls`: [HTTPS and HTTP/2](guide::http#https) without a proxy.
 //! - `rate-limit`: the layer [`RateLimit`](layers), which rejects calls that exceed a rate.
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
 //! - `cluster`: `Server::backend`, with which several processes share their state. `mcp-runtime-redis` enables it.
+//! - `backend`: [records, logs and topics](backend::Backend) of functions, in the memory of the process without `cluster`.
+//!   `http`, `cluster` and `tasks` enable it.
+//! - `sealed-state`: [state keys](Server::state_keys), with which a process continues the calls of another one that asked
+//!   its client. `http` and `cluster` enable it.
 //! - `skills`: `Server::with_skills`, which serves directories of agent skills.
 //! - `tasks`: calls that [run as tasks](guide::tasks), with the option `task` of [`#[tool]`](macro@tool).
 //! - `ui`: [pages](guide::pages) that show the results of tools, with the macro `#[ui]`.
@@ -138,7 +143,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
-#![cfg_attr(not(feature = "tasks"), allow(dead_code, reason = "only tasks use some parts of calls and of backends"))]
 
 // The expansions of macros in unit tests name the crate as expansions in other crates do.
 #[cfg(test)]
@@ -150,6 +154,7 @@ mod cli;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod counters;
+mod debug;
 mod engine;
 mod error;
 mod excerpt;
@@ -165,6 +170,7 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "log")]
 mod log;
+mod loopback;
 #[cfg(not(all(
     feature = "cluster",
     feature = "http",
@@ -322,7 +328,7 @@ pub mod __private {
     #[cfg(all(feature = "cluster", feature = "testing"))]
     pub use crate::testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};
     #[cfg(feature = "ui")]
-    pub use crate::ui::{Page, shows_content, write_page};
+    pub use crate::ui::{Page, dev_page, shows_content, write_page};
 
     pub use crate::{
         __mapped as mapped, __package as package, __task_support as task_support, __ui_member as ui_member,
@@ -344,8 +350,8 @@ pub mod __private {
                 Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,
                 ServerFnEntry, SourceLocation, TaskSupport, ToolEntry, boxed, default_json,
             },
-            finish, get, list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource,
-            write_tool,
+            finish, get, list, list_dependencies, represents, slot, slot_or_else, slot_or_json, write_prompt,
+            write_resource, write_tool,
         },
         model::{CacheScope, Icon, Role, Theme},
         revision::Features,

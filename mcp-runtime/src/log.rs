@@ -1,15 +1,20 @@
 //! Logging: a subscriber that writes to stderr, and a layer that forwards the events of functions to the client.
 
-use std::{collections::BTreeSet, fmt, sync::LazyLock};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{LazyLock, PoisonError, RwLock},
+};
 
 use serde_json::{Map, Value};
 use tracing::{
-    Event, Subscriber,
+    Event, Metadata, Subscriber,
     field::{Field, Visit},
+    subscriber::Interest,
 };
 use tracing_subscriber::{
-    filter::{FilterExt as _, LevelFilter, Targets, filter_fn},
-    layer::{Context as LayerContext, Layer, SubscriberExt},
+    filter::{FilterExt as _, LevelFilter, Targets},
+    layer::{Context as LayerContext, Filter, Layer, SubscriberExt},
     registry::LookupSpan,
     util::SubscriberInitExt,
 };
@@ -58,8 +63,7 @@ pub(crate) fn install(as_json: bool) {
     };
     let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone());
     let stderr = if as_json { stderr.json().boxed() } else { stderr.boxed() };
-    // Nothing forwards spans, which cost nothing if no layer wants them.
-    let forwarded = forwarded.and(filter_fn(|metadata| metadata.is_event()));
+    let forwarded = forwarded.and(MayForward);
     let mut layers = vec![stderr.with_filter(filter).boxed(), forward_log_layer().with_filter(forwarded).boxed()];
     // An `Option` of a layer would enable every span if it is `None`.
     layers.extend(TelemetryLayer::create_all());
@@ -67,6 +71,47 @@ pub(crate) fn install(as_json: bool) {
     let _ = tracing_subscriber::registry().with(layers).try_init();
     if let Some(error) = invalid {
         tracing::warn!(%error, "ignoring invalid `RUST_LOG`, expected `level` or `target=level`, separated by commas");
+    }
+}
+
+/// The targets whose events a server of this process forwards in addition to the events of the functions' crates, as many
+/// as authors name. `None` if no server forwards events.
+static FORWARDED: RwLock<Option<BTreeSet<String>>> = RwLock::new(None);
+
+/// Enables the events of the functions' crates and of `targets` for [`install`]'s layer that forwards events.
+pub(crate) fn enable_forwarding(targets: &[String]) {
+    let mut forwarded = FORWARDED.write().unwrap_or_else(PoisonError::into_inner);
+    forwarded.get_or_insert_default().extend(targets.iter().cloned());
+    drop(forwarded);
+    tracing::callsite::rebuild_interest_cache();
+}
+
+/// A filter of the events that a server of this process may forward. It decides once for each callsite: some libraries,
+/// such as `h2`, emit dozens of events for each request. Spans are not forwarded, and cost nothing if no layer wants them.
+struct MayForward;
+
+impl MayForward {
+    fn enables(metadata: &Metadata<'_>) -> bool {
+        let (forwarded, target) = (FORWARDED.read().unwrap_or_else(PoisonError::into_inner), metadata.target());
+        let is_forwarded = |targets: &BTreeSet<String>| {
+            is_own(target) || targets.iter().any(|module| target.starts_with(module.as_str()))
+        };
+        metadata.is_event() && forwarded.as_ref().is_some_and(is_forwarded)
+    }
+}
+
+impl<S> Filter<S> for MayForward {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &LayerContext<'_, S>) -> bool {
+        Self::enables(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if Self::enables(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let forwarded = FORWARDED.read().unwrap_or_else(PoisonError::into_inner);
+        forwarded.is_none().then_some(LevelFilter::OFF)
     }
 }
 
@@ -147,5 +192,21 @@ impl Visit for Fields {
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.insert(field, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callsites_of_other_libraries_are_enabled_once_a_server_forwards_them() {
+        let subscriber = tracing_subscriber::registry().with(ForwardToClient.with_filter(MayForward));
+        let _guard = subscriber.set_default();
+        let is_enabled = || tracing::event_enabled!(target: "library::frames", tracing::Level::TRACE);
+        for (targets, expected) in [(&[][..], false), (&["other".to_owned()], false), (&["library".to_owned()], true)] {
+            enable_forwarding(targets);
+            assert_eq!(is_enabled(), expected, "{targets:?}");
+        }
     }
 }

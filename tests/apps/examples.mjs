@@ -31,6 +31,20 @@ const EXAMPLES = {
             await page.waitForSelector('article:nth-child(4)');
         },
     },
+    dashboard: {
+        before: [{ name: 'record_figure', arguments: { metric: 'visitors', value: 870 } }],
+        tool: 'show_dashboard',
+        arguments: { metric: 'visitors', days: 30 },
+        label: 'The chart of the example dashboard, in light and dark',
+        async act(page) {
+            await page.selectOption('select', 'revenue');
+            await page.waitForSelector('svg[aria-label^="revenue"]');
+            await page.click('button[value="7"]');
+            await page.waitForSelector('svg[aria-label="revenue, 7 days"]');
+            await page.hover('svg');
+            await page.waitForSelector('circle');
+        },
+    },
     test: {
         before: [],
         tool: 'show_notes',
@@ -42,6 +56,14 @@ const EXAMPLES = {
         },
     },
 };
+
+// Adds the policy that a host derives from what a page declares. The official library leaves it to hosts.
+function restricted(html, { connectDomains = [], resourceDomains = [] } = {}) {
+    const from = (...sources) => sources.join(' ') || "'none'";
+    const resources = from("'unsafe-inline'", ...resourceDomains);
+    const policy = `default-src 'none'; script-src ${resources}; style-src ${resources}; img-src ${from('data:', ...resourceDomains)}; connect-src ${from(...connectDomains)}`;
+    return html.replace(/^<!doctype html>/i, start => `${start}<meta http-equiv="Content-Security-Policy" content="${policy}">`);
+}
 
 const [chromium, name, pictures, command, ...args] = process.argv.slice(2);
 const example = EXAMPLES[name];
@@ -98,7 +120,7 @@ await run({
                 `<script type="module">${outputFiles[0].text.replaceAll('</script', '<\\/script')}</script>`,
         );
         await tab.waitForFunction(() => window.host);
-        await tab.evaluate(html => host.show(html, { answers: { oncalltool: callTool, onreadresource: readResource } }), contents.text);
+        await tab.evaluate(html => host.show(html, { answers: { oncalltool: callTool, onreadresource: readResource } }), restricted(contents.text, contents._meta?.ui?.csp));
         page = tab.frames().find(frame => frame.name() === 'page');
         await tab.evaluate(input => host.bridge.sendToolInput({ arguments: input }), input);
         await tab.evaluate(result => host.bridge.sendToolResult(result), result);
@@ -119,6 +141,13 @@ await run({
     'the messages conform to the schemas of the npm package': async () => {
         assert.ok(validate(await tab.evaluate(() => host.messages)).size >= 6);
         assert.deepEqual(errors, []);
+    },
+    'a request to a foreign domain is blocked': async () => {
+        const directive = await page.evaluate(() => new Promise(resolve => {
+            addEventListener('securitypolicyviolation', event => resolve(event.effectiveDirective));
+            fetch('https://foreign.example/').catch(() => undefined);
+        }));
+        assert.equal(directive, 'connect-src');
     },
     'a client without the extension sees text': async () => {
         const plain = await connect({});

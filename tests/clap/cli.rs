@@ -53,9 +53,14 @@ pub(crate) enum Commands {
     },
     /// Read stdin
     Stdin,
+    /// Write lines to stderr
+    Work,
     /// Not for models
     #[command(hide = true)]
     Secret,
+    /// Serve the other commands
+    #[command(hide = true)]
+    Serve,
 }
 
 #[derive(Debug, Subcommand)]

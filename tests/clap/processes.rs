@@ -30,8 +30,14 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_first_argument_starts_the_server() {
-    let mut child = Command::new(PROGRAM).arg("--mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+fn a_flag_or_the_program_itself_starts_the_server() {
+    for argument in ["--mcp", "serve"] {
+        check_server(argument);
+    }
+}
+
+fn check_server(argument: &str) {
+    let mut child = Command::new(PROGRAM).arg(argument).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let mut ask = |method, params| {
         stdin.write_all(request(method, params).as_bytes()).unwrap();
@@ -127,6 +133,35 @@ async fn a_child_that_keeps_stdout_open_ends_soon_after_the_program() {
     let result = client.call("sleep", json!({"file": file, "leave": true})).await.unwrap();
     assert_eq!((result.is_error(), &*result.text()), (false, "left"));
     wait_for_end(&ids(&file));
+}
+
+#[tokio::test]
+async fn lines_on_stderr_are_progress() {
+    for revision in Revision::ALL {
+        let long = format!("x{}", "é".repeat(511));
+        let expected =
+            [(1., "read 1"), (2., "read 2"), (3., &*long), (4., "read\t3"), (6., "5"), (7., "6"), (9., "finished")];
+        let has_message = revision > Revision::V2024_11_05;
+        let expected = expected.map(|(number, text)| (number, Some(text.to_owned()).filter(|_| has_message)));
+        let mut found = Vec::new();
+        // On a busy machine, several lines may be read at once.
+        for _ in 0..10 {
+            let mut client = program().server().test_client(revision);
+            let (result, progress) = client.call_with_progress("work", ()).await.unwrap();
+            assert_eq!(result.text(), "done");
+            // Whether the first of two lines is sent depends on how they are read. The last one always is.
+            found = progress
+                .into_iter()
+                .map(|update| (update.progress, update.message))
+                .filter(|(at, _)| *at != 8.)
+                .collect();
+            assert_eq!(found.last(), expected.last());
+            if found == expected {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{revision}");
+    }
 }
 
 #[cfg(target_os = "linux")]

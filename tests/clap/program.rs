@@ -3,6 +3,8 @@
 use std::{
     io::{Read as _, Write as _, stderr, stdin, stdout},
     process::{Command, ExitCode},
+    thread,
+    time::Duration,
 };
 
 use clap::{CommandFactory as _, Parser as _};
@@ -40,6 +42,22 @@ fn main() -> ExitCode {
             stdin().read_to_string(&mut text).unwrap();
             print(format!("{} bytes", text.len()).as_bytes());
         }
+        Commands::Work => {
+            let long = format!("x{}", "é".repeat(5000));
+            let (colors, title) = ("\x1b[2K\x1b[1;32mread\x1b[0m\x07\t\u{9b}3\n", "\x1b]0;title\x07\x1b[2K\n");
+            let parts = ["read 1\n", "read", " 2\r", "\r\n \n", &long, "\n", colors, title, "4\n5\n6", "\n"];
+            for part in parts {
+                stderr().write_all(part.as_bytes()).unwrap();
+                thread::sleep(Duration::from_millis(60));
+            }
+            for part in ["begun\n", "finished\n"] {
+                stderr().write_all(part.as_bytes()).unwrap();
+            }
+            thread::sleep(Duration::from_millis(60));
+            stderr().write_all(b"the end").unwrap();
+            print(b"done");
+        }
+        Commands::Serve => mcp_clap::serve::<Cli>(),
         _ => print(format!("{cli:?}").as_bytes()),
     }
     ExitCode::SUCCESS

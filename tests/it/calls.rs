@@ -283,7 +283,7 @@ async fn the_timeout_of_a_function_takes_precedence_over_that_of_the_server() {
 
 #[tokio::test]
 async fn closing_the_stream_has_no_effect_without_resumption() {
-    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in Revision::ALL {
         let mut client = Server::empty("calls", "1.0.0").with::<closes_stream>().test_client(revision);
         assert_eq!(client.call("closes_stream", ()).await.unwrap().text(), "still running", "{revision}");
     }

@@ -94,8 +94,11 @@ async fn play(case: &Value, revision: Revision) -> Vec<Value> {
     lines
 }
 
-/// Adds the members that requests of a revision must have.
+/// Adds the members that requests of a revision must have, to a request or to each request of a batch.
 fn in_form_of(revision: Revision, mut request: Value) -> Value {
+    if let Value::Array(batch) = request {
+        return batch.into_iter().map(|request| in_form_of(revision, request)).collect();
+    }
     if revision.is_stateless() {
         request["params"]["_meta"] =
             json!({STATELESS: revision.as_str(), "io.modelcontextprotocol/clientCapabilities": {}});

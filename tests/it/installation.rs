@@ -14,6 +14,7 @@ fn mistake(line: &str) -> Option<&'static str> {
                 "mcp-auth",
                 "mcp-redis",
                 "mcp-otel",
+                "mcp-process",
                 "mcp-clap",
                 "mcp-proxy",
                 "mcp-openapi",
@@ -21,6 +22,7 @@ fn mistake(line: &str) -> Option<&'static str> {
                 "mcp-config",
                 "mcp-macros",
                 "mcp-lock",
+                "mcp-page",
                 "mcp-schema",
                 "mcp-uri-template",
             ]

@@ -1,7 +1,7 @@
 //! JSON that functions pass on verbatim, with line breaks between its tokens: every message stays on one line.
 
 use mcp_runtime::{
-    BuiltServer, Context, Json, Server,
+    BuiltServer, Context, Json, Revision, Server,
     layers::{CacheReadOnly, Call, Next, Outcome},
     tool,
 };
@@ -110,22 +110,22 @@ pub(super) fn server() -> Server {
 struct LineClient {
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
-    version: &'static str,
+    revision: Revision,
     /// The messages that were not responses.
     others: Vec<Value>,
 }
 
 impl LineClient {
-    async fn connect(built: BuiltServer, version: &'static str) -> Self {
+    async fn connect(built: BuiltServer, revision: Revision) -> Self {
         let (near, far) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(far);
         tokio::spawn(async move { built.serve(reader, writer).await });
         let (reader, writer) = tokio::io::split(near);
-        let mut client = Self { reader: BufReader::new(reader), writer, version, others: Vec::new() };
-        if version != "2026-07-28" {
+        let mut client = Self { reader: BufReader::new(reader), writer, revision, others: Vec::new() };
+        if !revision.is_stateless() {
             let info = json!({"name": "test", "version": "1"});
-            let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": info});
-            assert_eq!(client.request("initialize", params).await["result"]["protocolVersion"], version);
+            let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": info});
+            assert_eq!(client.request("initialize", params).await["result"]["protocolVersion"], revision.as_str());
             client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         }
         client
@@ -137,9 +137,9 @@ impl LineClient {
 
     /// Sends a request and returns its response.
     async fn request(&mut self, method: &str, mut params: Value) -> Value {
-        if self.version == "2026-07-28" {
+        if self.revision.is_stateless() {
             params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": self.version,
+                "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
                 "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
                 "io.modelcontextprotocol/logLevel": "debug",
             });
@@ -185,19 +185,19 @@ pub(super) fn value_of(result: &Value) -> Value {
 
 #[tokio::test]
 async fn json_of_functions_stays_on_one_line() {
-    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
-        let mut client = LineClient::connect(server().build().unwrap(), version).await;
+    for revision in Revision::ALL {
+        let mut client = LineClient::connect(server().build().unwrap(), revision).await;
         for line_break in LINE_BREAKS {
             for name in TOOLS {
                 let result = client.call(name, line_break).await;
-                assert_eq!(value_of(&result), expected(), "{version} {name} {line_break:?}");
+                assert_eq!(value_of(&result), expected(), "{revision} {name} {line_break:?}");
             }
             let result = client.call("fetch_list", line_break).await;
-            assert_eq!(value_of(&result), json!([expected()]), "{version} {line_break:?}");
+            assert_eq!(value_of(&result), json!([expected()]), "{revision} {line_break:?}");
             let result = client.call("fetch_nested", line_break).await;
-            assert_eq!(value_of(&result), json!({"one": [1, expected()]}), "{version} {line_break:?}");
+            assert_eq!(value_of(&result), json!({"one": [1, expected()]}), "{revision} {line_break:?}");
             let logged: Vec<_> = client.others.drain(..).map(|message| message["params"]["data"].clone()).collect();
-            assert_eq!(logged, [expected(), expected()["body"].clone()], "{version} {line_break:?}");
+            assert_eq!(logged, [expected(), expected()["body"].clone()], "{revision} {line_break:?}");
         }
     }
 }
@@ -205,14 +205,14 @@ async fn json_of_functions_stays_on_one_line() {
 #[tokio::test]
 async fn json_of_tasks_stays_on_one_line() {
     for line_break in LINE_BREAKS {
-        let mut client = LineClient::connect(server().build().unwrap(), "2025-11-25").await;
+        let mut client = LineClient::connect(server().build().unwrap(), Revision::V2025_11_25).await;
         let params = json!({"name": "fetch_as_task", "arguments": {"line_break": line_break}, "task": {}});
         let created = client.request("tools/call", params).await;
         let id = &created["result"]["task"]["taskId"];
         let finished = client.request("tasks/result", json!({ "taskId": id })).await;
         assert_eq!(value_of(&finished["result"]), expected(), "{line_break:?}");
 
-        let mut client = LineClient::connect(server().build().unwrap(), "2026-07-28").await;
+        let mut client = LineClient::connect(server().build().unwrap(), Revision::V2026_07_28).await;
         let created = client.call("fetch_as_task", line_break).await;
         assert_eq!(created["resultType"], "task");
         let result = loop {

@@ -1,13 +1,20 @@
 //! Servers that another server in the same process serves.
 
+use std::task::Poll;
+
+use http::Request;
 use mcp_runtime::{
-    Context, Handle, Revision, Server,
+    Context, Handle, HttpOptions, Revision, Server,
     auth::{Identity, Scopes},
     function::ToolEntry,
+    http::{HttpBody, HttpService},
     layers::{Call, LogCalls, Next, Outcome, from_fn},
-    resource, tool,
+    resource,
+    testing::TestClient,
+    tool,
 };
 use serde_json::{Map, Value, json};
+use tower_service::Service;
 
 use crate::layers::log::Log;
 
@@ -150,5 +157,49 @@ fn mistakes_are_reported_with_the_line_of_the_mount() {
     for (server, expected) in cases {
         let error = server.build().unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("mount.rs"), "{error}");
+    }
+}
+
+/// Servers at several paths, as a router serves them.
+#[derive(Clone)]
+struct Paths([(&'static str, HttpService); 2]);
+
+impl Service<Request<HttpBody>> for Paths {
+    type Response = <HttpService as Service<Request<HttpBody>>>::Response;
+    type Error = <HttpService as Service<Request<HttpBody>>>::Error;
+    type Future = <HttpService as Service<Request<HttpBody>>>::Future;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<HttpBody>) -> Self::Future {
+        let found = self.0.iter_mut().find(|(path, _)| request.uri().path() == *path);
+        *request.uri_mut() = http::Uri::from_static("/");
+        found.expect("the path belongs to a server").1.call(request)
+    }
+}
+
+/// Each has its functions, its state and its sessions.
+#[tokio::test]
+async fn servers_at_different_paths_are_independent() {
+    let service = |server: Server| server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+    let office = Server::empty("office", "1.0.0").mount("own", notes().with_entry(constant("more")));
+    let private = Server::empty("private", "1.0.0").with::<search>().with_state(Notes("private"));
+    let paths = Paths([("/office", service(office)), ("/private/mcp", service(private))]);
+    for revision in Revision::ALL {
+        let mut office = TestClient::over_http(paths.clone(), "/office", revision);
+        let mut private = TestClient::over_http(paths.clone(), "/private/mcp", revision);
+        assert_eq!(names(&mut office).await, ["own_delete", "own_hidden", "own_more", "own_search"], "{revision}");
+        assert_eq!(names(&mut private).await, ["search"], "{revision}");
+        assert_eq!(office.call("own_search", ()).await.unwrap().text(), "notes", "{revision}");
+        assert_eq!(private.call("search", ()).await.unwrap().text(), "private", "{revision}");
+        let session = office.last_response().unwrap().headers().get("mcp-session-id").cloned();
+        if let Some(session) = session {
+            let request = Request::delete("/").header("host", "localhost").header("mcp-session-id", session);
+            let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+            let refused = paths.0[1].1.clone().call(request).await.unwrap();
+            assert_eq!(refused.status(), 404, "a session of another server, {revision}");
+        }
     }
 }

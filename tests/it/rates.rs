@@ -92,7 +92,7 @@ async fn completions_over_the_rate_are_rejected() {
 
 #[tokio::test]
 async fn task_requests_over_the_rate_are_rejected() {
-    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let mut client = server(two_each()).test_client(revision);
         let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
         let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});

@@ -123,7 +123,7 @@ async fn results_that_layers_change_are_checked() {
             &["- `structuredContent.celsius`: true must be a number"],
         ),
     ] {
-        for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+        for revision in mcp_tests::revisions(|expected| expected.structured_content) {
             let result = result.clone();
             let layer = from_fn(move |call: Call, _: Next| {
                 let result = result.clone();

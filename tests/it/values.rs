@@ -1,6 +1,9 @@
 //! Entries that a program creates: they behave as the annotated functions of the same description.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
 
 use mcp_runtime::{
     Context, Fault, Handle, Json, PromptMessage, Revision, Server, ToolResult,
@@ -402,6 +405,158 @@ async fn methods_of_extensions_are_called_by_their_names() {
         assert_eq!(notified[0]["params"], json!({"text": "a"}), "{revision}");
         assert!(client.tools().await.is_err(), "{revision}: a server with methods only has no tools");
     }
+}
+
+/// A method of an extension is also called for a notification, in every revision and with the rules of the server. A
+/// notification has no response, however its call ends.
+#[tokio::test]
+async fn methods_of_extensions_are_notified() {
+    let (log, _guard) = Log::listen();
+    let noted = Arc::<Mutex<Vec<Value>>>::default();
+    let notes = Arc::clone(&noted);
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string", "maxLength": 5}}});
+    let note = move |params: Map<String, Value>, ctx: Context| {
+        notes.lock().unwrap().push(params["text"].clone());
+        async move {
+            ctx.notify("com.example/noting", &params);
+            match params["text"].as_str() {
+                Some("none") => return Err(Fault::resource_not_found("nothing")),
+                Some("panic") => panic!("a mistake"),
+                Some("ask") => drop(ctx.ask(mcp_runtime::ask::ListRoots).await?),
+                Some("late") => tokio::time::sleep(Duration::from_millis(1)).await,
+                Some("stay") => std::future::pending().await,
+                _ => {}
+            }
+            ctx.notify("com.example/noted", &params);
+            Ok(json!({"noted": params["text"]}))
+        }
+    };
+    let server = Server::empty("values", "1.0.0")
+        .with_entry(MethodEntry::new("com.example/note", schema.clone(), note.clone()))
+        .with_entry(MethodEntry::new("com.example/hidden", schema, note).tags(["hidden"]))
+        .visible_to(|_, entry| !entry.has_tag("hidden"))
+        .max_in_flight(1)
+        .build()
+        .unwrap();
+    let [noting, done] = ["com.example/noting", "com.example/noted"];
+    let rejected = "a notification was rejected";
+    let failed = "the call of a notification failed";
+    for revision in Revision::ALL {
+        let mut client = server.test_client(revision);
+        client.tools().await.unwrap_err();
+        for (method, text, is_called, sent, logged) in [
+            ("com.example/note", "a", true, &[noting, done][..], None),
+            ("com.example/note", "late", true, &[noting, done], None),
+            ("com.example/note", "none", true, &[noting], Some(failed)),
+            ("com.example/note", "panic", true, &[noting], Some(failed)),
+            ("com.example/note", "ask", true, &[noting], Some(failed)),
+            ("com.example/note", "longer", false, &[], Some(failed)),
+            ("com.example/hidden", "a", false, &[], Some(rejected)),
+            ("com.example/none", "a", false, &[], None),
+            ("tools/call", "a", false, &[], None),
+            ("com.example/note", "stay", true, &[noting], None),
+            ("com.example/note", "b", false, &[], Some(rejected)),
+        ] {
+            let case = format!("{revision}: {method} {text}");
+            log.take("");
+            let message = json!({"jsonrpc": "2.0", "method": method, "params": {"text": text}});
+            let mut lines = client.send_raw(message.to_string().as_bytes());
+            if text == "late" {
+                lines.append(&mut client.settle().await);
+            }
+            let methods: Vec<_> = lines.iter().map(|line| line["method"].as_str().unwrap_or("a response")).collect();
+            assert_eq!(methods, sent, "{case}: {lines:?}");
+            let called = std::mem::take(&mut *noted.lock().unwrap());
+            assert_eq!(called, if is_called { vec![json!(text)] } else { Vec::new() }, "{case}");
+            let mut warnings = log.take("");
+            warnings.retain(|line| [failed, rejected].iter().any(|message| line.starts_with(message)));
+            assert_eq!(warnings.len(), usize::from(logged.is_some()), "{case}: {warnings:?}");
+            assert!(warnings.iter().all(|line| logged.is_some_and(|logged| line.starts_with(logged))), "{warnings:?}");
+        }
+    }
+}
+
+/// The entry of a resource learns of each subscription, and of its end, however it ends.
+#[tokio::test]
+async fn subscriptions_hold_what_on_subscribe_returns() {
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let built = Arc::new(OnceLock::<Handle>::new());
+    let (count, uris, own) = (Arc::new(()), Arc::clone(&seen), Arc::clone(&built));
+    let guard = Arc::clone(&count);
+    /// Uses the server when it is dropped, as the code of an author may.
+    struct Ended {
+        _count: Arc<()>,
+        server: Arc<OnceLock<Handle>>,
+    }
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.server.get().unwrap().resource_updated("test://a");
+        }
+    }
+    let item =
+        ResourceEntry::new("test://{id}", "item", async |_: Value, _: Context| "text").on_subscribe(move |uri| {
+            own.get().unwrap().resource_updated(uri);
+            uris.lock().unwrap().push(uri.to_owned());
+            assert!(!uri.ends_with("panic"), "a mistake");
+            Ended { _count: Arc::clone(&guard), server: Arc::clone(&own) }
+        });
+    let other = ResourceEntry::new("other://a", "other", async |_: Value, _: Context| "text");
+    // The template does not serve this URI, and a client does not see the entry after it.
+    let shadowing = ResourceEntry::new("test://shadowed", "shadowing", async |_: Value, _: Context| "text");
+    let uris = Arc::clone(&seen);
+    let hidden = ResourceEntry::new("test://hidden", "hidden", async |_: Value, _: Context| "text")
+        .tags(["hidden"])
+        .on_subscribe(move |_| uris.lock().unwrap().push("a hidden entry".to_owned()));
+    let server = Server::empty("values", "1.0.0")
+        .with_entry(item)
+        .with_entry(other)
+        .with_entry(shadowing)
+        .with_entry(hidden)
+        .visible_to(|_, entry| !entry.has_tag("hidden"))
+        .build()
+        .unwrap();
+    built.set(server.handle()).unwrap_or_else(|_| unreachable!());
+    let open = || Arc::strong_count(&count) - 2;
+    for revision in Revision::ALL.into_iter().filter(|revision| !revision.is_stateless()) {
+        let mut clients = vec![server.test_client(revision), server.test_client(revision)];
+        for (client, method, uri, expected) in [
+            (0, "subscribe", "test://a", 1),
+            (0, "subscribe", "test://a", 1),
+            (0, "subscribe", "other://a", 1),
+            (0, "subscribe", "test://shadowed", 1),
+            (0, "subscribe", "test://panic", 1),
+            (1, "subscribe", "test://a", 2),
+            (0, "subscribe", "test://b", 3),
+            (1, "subscribe", "test://hidden", 4),
+            (0, "unsubscribe", "test://none", 4),
+            (0, "unsubscribe", "test://a", 3),
+            (0, "unsubscribe", "test://a", 3),
+        ] {
+            let client = &mut clients[client];
+            client.request(&format!("resources/{method}"), json!({ "uri": uri })).await.unwrap();
+            assert_eq!(open(), expected, "{revision}: {method} {uri}");
+        }
+        for left in [2, 0] {
+            clients.remove(0);
+            assert_eq!(open(), left, "{revision}: the end of a session");
+        }
+        let uris = std::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(uris, ["test://a", "test://panic", "test://a", "test://b", "test://hidden"], "{revision}");
+    }
+    let mut client = server.test_client(Revision::V2026_07_28);
+    let uris = ["test://a", "test://b", "other://a", "none://", "test://shadowed", "test://hidden"];
+    let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+    let id = client.send_request("subscriptions/listen", filter.clone());
+    assert_eq!(
+        (open(), &seen.lock().unwrap()[..]),
+        (3, &["test://a", "test://b", "test://hidden"].map(str::to_owned)[..])
+    );
+    client.send_request("subscriptions/listen", filter);
+    assert_eq!(open(), 6);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    assert_eq!(open(), 3);
+    drop(client);
+    assert_eq!(open(), 0);
 }
 
 /// The result of a type without a schema is described and checked by the schema that the entry names.

@@ -11,7 +11,7 @@ import urllib.parse
 TIMEOUT = 20  # seconds for one response
 STATELESS = "2026-07-28"
 CLIENT = {"name": "test", "version": "1"}
-CAPABILITIES = {"elicitation": {}, "roots": {}}
+CAPABILITIES = {"elicitation": {}, "roots": {"listChanged": True}, "sampling": {}}
 
 
 class Context:
@@ -27,6 +27,8 @@ def answer(request: dict) -> dict:
     """Returns the result of a request of the server."""
     if request["method"] == "elicitation/create":
         return {"action": "accept", "content": {"sure": True}}
+    if request["method"] == "sampling/createMessage":
+        return {"role": "assistant", "content": {"type": "text", "text": "Apples!"}, "model": "test"}
     return {"roots": []} if request["method"] == "roots/list" else {}
 
 
@@ -34,6 +36,8 @@ class Client:
     def __init__(self, revision: str):
         self.revision = revision
         self.asked: list[dict] = []  # the requests of the server
+        self.answer: dict | str | None = None  # what answers all of them instead of a result: an error, or "silence"
+        self.capabilities: dict = {}  # further capabilities of stateless requests
         self.next_id = 0
         self.session = None
 
@@ -41,7 +45,7 @@ class Client:
         fields = dict(meta.fields) if meta else {}
         if self.revision == STATELESS:
             fields["io.modelcontextprotocol/protocolVersion"] = STATELESS
-            fields["io.modelcontextprotocol/clientCapabilities"] = CAPABILITIES
+            fields["io.modelcontextprotocol/clientCapabilities"] = {**CAPABILITIES, **self.capabilities}
             fields["io.modelcontextprotocol/clientInfo"] = CLIENT
         return {**params, "_meta": fields} if fields else params
 
@@ -60,9 +64,11 @@ class Client:
     def request(self, method: str, params: dict, meta: Context | None = None, headers: Context | None = None) -> dict:
         return self.exchange(self.message(method, params, meta), headers)
 
-    def asked_by_server(self, request: dict) -> dict:
+    def asked_by_server(self, request: dict) -> dict | None:
         self.asked.append(request)
-        return {"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}
+        if self.answer == "silence":
+            return None
+        return {"jsonrpc": "2.0", "id": request["id"], **(self.answer or {"result": answer(request)})}
 
 
 class Stdio(Client):
@@ -82,7 +88,8 @@ class Stdio(Client):
         for line in self.process.stdout:
             message = json.loads(line)
             if "method" in message and "id" in message:
-                self._write(self.asked_by_server(message))
+                if response := self.asked_by_server(message):
+                    self._write(response)
             elif "id" in message:
                 self.responses.setdefault(message["id"], queue.Queue()).put(message)
 
@@ -124,7 +131,7 @@ class Http(Client):
             headers["MCP-Protocol-Version"] = self.revision
         if self.revision == STATELESS and "method" in message:
             headers["Mcp-Method"] = message["method"]
-            if subject := message["params"].get("name") or message["params"].get("uri"):
+            if subject := next(filter(None, map(message["params"].get, ("name", "uri", "taskId"))), None):
                 headers["Mcp-Name"] = subject
         connection = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=TIMEOUT)
         body = json.dumps(message).encode()

@@ -1,5 +1,7 @@
 """Receivers of OTLP over HTTP and over gRPC, with protobuf, which keep spans and metrics as plain values."""
 
+import gzip
+import ssl
 import sys
 import threading
 import time
@@ -46,9 +48,11 @@ class Span:
 class Receiver:
     """Context manager that listens on a free port of the loopback interface."""
 
-    def __init__(self):
+    def __init__(self, tls=None, delay=0):
         self.spans: list[Span] = []
+        self.requests: list[tuple] = []  # the path and the headers of each
         self.metrics: dict[str, list] = {}
+        self.compressed = 0
         self.changed = threading.Condition()
         receiver = self
 
@@ -59,6 +63,11 @@ class Receiver:
                 length = self.headers["Content-Length"]
                 body = self.rfile.read(int(length)) if length else b"".join(self.chunks())
                 assert self.headers["Content-Type"] == "application/x-protobuf", self.headers["Content-Type"]
+                if self.headers["Content-Encoding"] == "gzip":
+                    body = gzip.decompress(body)
+                    receiver.compressed += 1
+                receiver.requests.append((self.path, self.headers))
+                time.sleep(delay)
                 receiver.receive(self.path, body)
                 self.send_response(200)
                 self.send_header("Content-Type", "application/x-protobuf")
@@ -77,14 +86,16 @@ class Receiver:
         class Server(ThreadingHTTPServer):
             def handle_error(self, *address):
                 # Servers that were stopped reset their connections.
-                if not isinstance(sys.exception(), ConnectionError):
+                if not isinstance(sys.exception(), (ConnectionError, ssl.SSLError)):
                     super().handle_error(*address)
 
         self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_):

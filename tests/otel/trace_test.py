@@ -7,10 +7,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import install
+from check import HERE, environment, function_span
 from client import STATELESS, Context, Http, Stdio
 from http_server import HttpServer
 from receiver import GrpcReceiver, Receiver
-from spans import HERE, environment, function_span
 
 
 class Prices:
@@ -56,7 +56,7 @@ def run(program):
             yield "its span is the parent of the server's", [] if span.parent == call["span"] else [f"{span} in {call}"]
             [headers] = prices.headers
             trace, parent = headers["traceparent"].split("-")[1:3]
-            function = function_span(receiver, call["trace"], "price")
+            function = function_span(receiver, span, "price")
             same = trace == call["trace"] and parent == function.id and call["text"] == "3.50"
             yield "the service continues the same trace", [] if same else [f"{headers['traceparent']}, expected {function}"]
             yield "the log names the trace", log_names_trace(server, receiver)
@@ -64,7 +64,7 @@ def run(program):
 
 def flush(program):
     """Spans and metrics that wait for their interval are sent when the server ends, over stdio and HTTP."""
-    slow = {"OTEL_BSP_SCHEDULE_DELAY": "600000", "OTEL_METRIC_EXPORT_INTERVAL": "600000"}
+    slow = {"OTEL_BSP_SCHEDULE_DELAY": "600000", "OTEL_METRIC_EXPORT_INTERVAL": "600000", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}
     with Receiver() as receiver:
         clients = [Stdio(STATELESS, [program], environment(receiver, **slow))]
         with HttpServer([program, "--http", "127.0.0.1:0"], environment(receiver, **slow)) as server:
@@ -80,11 +80,12 @@ def flush(program):
                 receiver.metrics.clear()
                 problems = early + ([problem] if problem else []) + ([] if sent else ["nothing arrived"])
                 yield f"a server over {client.transport} sends everything when it ends", problems
+        yield "what is sent is compressed if asked for", [] if receiver.compressed else ["nothing was compressed"]
 
 
 def over_grpc(program):
     with GrpcReceiver() as receiver:
-        settings = environment(receiver, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+        settings = environment(receiver, OTEL_EXPORTER_OTLP_PROTOCOL="grpc", OTEL_EXPORTER_OTLP_COMPRESSION="gzip")
         client, meta = Stdio(STATELESS, [program], settings), Context()
         client.request("tools/call", {"name": "deliver", "arguments": {"luck": "good"}}, meta)
         client.close()

@@ -1,12 +1,19 @@
 //! Upstreams that lie: only their own entries suffer.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use mcp_proxy::Upstream;
-use mcp_runtime::{Context, Revision, Server, function::ToolEntry};
+use mcp_runtime::{Context, Level, Revision, Server, function::ToolEntry};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    eventually,
     fake::{self, Reply, lists, tool},
     url,
 };
@@ -29,6 +36,8 @@ async fn invalid_entries_are_left_out() {
         tool[member] = value;
         json!([tool, good()])
     };
+    let large =
+        |name: &str| json!({"name": name, "description": "x".repeat(1 << 20), "inputSchema": {"type": "object"}});
     let many = (0..5000).map(|number| tool(&format!("t{number}"))).collect::<Vec<_>>();
     let cases: Vec<(&str, Value, usize)> = vec![
         ("control characters", json!([tool("a\u{1b}[2J"), tool("a\nb"), tool("a\u{202e}b"), good()]), 1),
@@ -66,6 +75,7 @@ async fn invalid_entries_are_left_out() {
         ("unsafe icons", with("icons", json!([{"src": "javascript:alert(1)"}, {"src": "http://x/a.png"}])), 2),
         ("keys of the protocol", with("_meta", json!({"io.modelcontextprotocol/x": 1, "dev.mcp/y": 2, "": 3})), 2),
         ("too many", Value::Array(many), 2000),
+        ("too large", (0..8).map(|number| large(&format!("t{number}"))).collect(), 3),
         ("no list", json!({"a": 1}), 0),
     ];
     for (attack, tools, expected) in cases {
@@ -79,6 +89,27 @@ async fn invalid_entries_are_left_out() {
         assert!(!texts.contains("javascript") && !texts.contains("io.modelcontextprotocol/x"), "{attack}: {texts}");
         assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{attack}");
         assert_eq!(client.call("up_taken", ()).await.unwrap().text(), "up_taken", "{attack}");
+    }
+}
+
+/// Names of properties are no keywords.
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_of_older_drafts_are_translated_below_every_property() {
+    let tuple = json!({"type": "array", "items": [{"type": "string"}], "additionalItems": false});
+    let names = ["a", "items", "default", "enum", "const", "examples", "properties"];
+    let properties: Map<String, Value> = names.iter().map(|name| ((*name).to_owned(), tuple.clone())).collect();
+    let mut old = tool("old");
+    old["inputSchema"] = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties,
+    });
+    let fake = fake::start(move |method, _| lists(method, json!([old]))).await;
+    let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+    let mut client = server.test_client(Revision::V2026_07_28);
+    for name in names {
+        for (value, is_refused) in [(json!(["x"]), false), (json!([1]), true), (json!(["x", "y"]), true)] {
+            let result = client.call("up_old", json!({ name: value })).await.unwrap();
+            assert_eq!(result.text().contains(&format!("`{name}")), is_refused, "{name} {value}: {}", result.text());
+        }
     }
 }
 
@@ -119,7 +150,7 @@ async fn templates_match_nothing_of_another_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_responses_fail_their_call() {
     type Attack = (&'static str, fn() -> Reply, &'static str);
-    let cases: [Attack; 12] = [
+    let cases: [Attack; 21] = [
         (
             "too large",
             || Reply::Result(json!({"content": [{"type": "text", "text": "x".repeat(2 << 20)}]})),
@@ -132,6 +163,48 @@ async fn invalid_responses_fail_their_call() {
             "did not finish within",
         ),
         ("another result", || Reply::Result(json!({"tools": []})), "is unavailable: its response is invalid"),
+        (
+            "the id as text",
+            || Reply::Body(json!({"jsonrpc": "2.0", "id": "1", "result": {}}).to_string()),
+            "did not finish within",
+        ),
+        (
+            "responses to ids that were never sent",
+            || {
+                let unknown = (1000..1100).map(|id| json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}));
+                Reply::Events(unknown.collect(), json!({"content": []}))
+            },
+            "is unavailable: the request failed",
+        ),
+        (
+            "two results",
+            || {
+                let result = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+                let first = json!({"jsonrpc": "2.0", "id": "own", "result": result("first")});
+                Reply::Events(vec![first], result("second"))
+            },
+            "first",
+        ),
+        (
+            "an error, and a result",
+            || {
+                let error = json!({"jsonrpc": "2.0", "id": "own", "error": {"code": -32000, "message": "refused"}});
+                Reply::Events(vec![error], json!({"content": [{"type": "text", "text": "second"}]}))
+            },
+            "refused",
+        ),
+        ("a result that is text", || Reply::Result(json!("text")), "is unavailable: its response is invalid"),
+        (
+            "content that is no list",
+            || Reply::Result(json!({"content": "text"})),
+            "is unavailable: its response is invalid",
+        ),
+        (
+            "an error flag that is text",
+            || Reply::Result(json!({"content": [], "isError": "no"})),
+            "is unavailable: its response is invalid",
+        ),
+        ("structured content that is no object", || Reply::Result(json!({"content": [], "structuredContent": 7})), ""),
         ("no answer", || Reply::Hang, "did not finish within"),
         (
             "a redirect",
@@ -155,6 +228,11 @@ async fn invalid_responses_fail_their_call() {
                     json!({"mode": "url", "url": "http://evil.example", "elicitationId": "1", "message": "m"});
                 Reply::Error(json!({"code": -32042, "message": "visit", "data": {"elicitations": [elicitation]}}))
             },
+            "only pages on the user's own machine",
+        ),
+        (
+            "no page to visit",
+            || Reply::Error(json!({"code": -32042, "message": "visit", "data": {"elicitations": []}})),
             "up: visit",
         ),
         (
@@ -187,12 +265,88 @@ async fn invalid_responses_fail_their_call() {
             .max_message_bytes(1 << 20)
             .header("authorization", "secret-of-the-gateway");
         let server = upstream.add_to(own().timeout(Duration::from_secs(2)), "up").await.unwrap();
-        let mut client = server.test_client(Revision::V2025_11_25);
+        let mut client = server.test_client(Revision::V2025_11_25).answering(|request| panic!("{request:?}"));
         let result = client.call("up_a", ()).await;
         let text = format!("{result:?}");
         assert!(text.contains(expected) && text.len() < 16 * 1024, "{attack}: {}", &text[..text.len().min(500)]);
         assert!(!text.contains(&fake.address) && !text.contains("secret"), "{attack}: {text}");
         assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{attack}");
+    }
+}
+
+/// Lists of pages that a call requires, and how many of them the client receives.
+#[tokio::test(flavor = "multi_thread")]
+async fn required_pages_that_are_valid_pass() {
+    let page = |number: usize| {
+        let url = format!("https://example.com/{number}");
+        json!({"mode": "url", "url": url, "elicitationId": number.to_string(), "message": "m"})
+    };
+    let long = json!({"mode": "url", "url": format!("https://example.com/{}", "x".repeat(5000)), "message": "m"});
+    let cases = [
+        ("sixteen", (0..16).map(page).collect(), 16),
+        ("seventeen", (0..17).map(page).collect(), 16),
+        (
+            "mixed",
+            json!([5, {"mode": "form", "message": "m"}, page(0), {"mode": "url", "message": "m"}, long, page(1)]),
+            2,
+        ),
+        ("none", json!([5, long]), 0),
+    ];
+    for (case, elicitations, expected) in cases {
+        let data = json!({ "elicitations": elicitations });
+        let fake = fake::start(move |method, _| match method {
+            "tools/call" => Reply::Error(json!({"code": -32042, "message": "visit", "data": data})),
+            _ => lists(method, json!([tool("a")])),
+        })
+        .await;
+        let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+        let mut client = server.test_client(Revision::V2025_11_25).answering(|request| panic!("{request:?}"));
+        let error = client.call("up_a", ()).await.unwrap_err();
+        let pages = error.data.as_ref().and_then(|data| data["elicitations"].as_array()).cloned().unwrap_or_default();
+        assert_eq!(error.code, if expected > 0 { -32042 } else { -32603 }, "{case}: {error:?}");
+        assert_eq!(pages.len(), expected, "{case}: {error:?}");
+        for (number, page) in pages.iter().enumerate() {
+            assert_eq!(page["url"], format!("https://example.com/{number}"), "{case}");
+        }
+    }
+}
+
+/// Results with questions, the number of calls until the client gets a response, and a part of that.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_a_call_are_limited() {
+    let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}});
+    let questions = |keys: Vec<String>| {
+        let requests: Map<String, Value> = keys.into_iter().map(|key| (key, form.clone())).collect();
+        json!({"resultType": "input_required", "inputRequests": requests, "requestState": "s"})
+    };
+    let done = || json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
+    let numbered = |count: u8| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+    let cases = [
+        ("sixteen at once", questions(numbered(16)), 1, 2, "done"),
+        ("seventeen at once", questions(numbered(17)), 1, 1, "asks too many questions"),
+        ("a long key", questions(vec!["x".repeat(257)]), 1, 1, "asks too many questions"),
+        ("fifteen times", questions(numbered(1)), 15, 16, "done"),
+        ("for ever", questions(numbered(1)), usize::MAX, 16, "asks too many questions"),
+        ("without a question", questions(Vec::new()), usize::MAX, 16, "asks too many questions"),
+    ];
+    for (case, result, times, expected_calls, expected) in cases {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        let done = done();
+        let fake = fake::start_stateless(move |method, _| match method {
+            "tools/call" if count.fetch_add(1, Ordering::Relaxed) < times => Reply::Result(result.clone()),
+            "tools/call" => Reply::Result(done.clone()),
+            _ => Reply::Result(
+                json!({"resultType": "complete", "tools": [tool("a")], "ttlMs": 0, "cacheScope": "private"}),
+            ),
+        })
+        .await;
+        let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+        let client = server.test_client(Revision::V2025_11_25);
+        let result = client.answering(|_| json!({"action": "accept", "content": {}})).call("up_a", ()).await;
+        let text = format!("{result:?}");
+        assert!(text.contains(expected), "{case}: {text}");
+        assert_eq!(calls.load(Ordering::Relaxed), expected_calls, "{case}");
     }
 }
 
@@ -205,4 +359,178 @@ async fn a_slow_upstream_does_not_hold_up_the_start() {
     let server = upstream.add_to(own(), "up").await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(server.test_client(Revision::V2025_11_25).call("own", ()).await.unwrap().text(), "own");
+}
+
+/// Starts the fixture behind a script, which sees the first lines of its input and decides about the rest. Its input is descriptor 4,
+/// and its output 3.
+#[cfg(unix)]
+fn hostile(rest: &str) -> Upstream {
+    let script = format!("exec 3>&1 4<&0; (sed -u 8q <&4; {rest}) | {}", env!("CARGO_BIN_EXE_fixture"));
+    Upstream::command("sh", ["-c", &script])
+}
+
+/// The calls of a program that reads nothing end, and what is waiting to be sent has a bound.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_does_not_read_holds_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("echo >> {0}/starts; echo $$ > {0}/id; exec sleep 600 >/dev/null", folder.path().display());
+    let upstream = hostile(&script).timeout(Duration::from_secs(1));
+    let server = upstream.add_to(own().timeout(Duration::from_millis(100)), "up").await.unwrap();
+    let server = server.build().unwrap();
+    let starts = || std::fs::read_to_string(folder.path().join("starts")).unwrap_or_default().lines().count();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let begin = Instant::now();
+    let mut most = 0;
+    for _ in 0..30 {
+        let calls = (0..50).map(|_| {
+            let server = server.clone();
+            tokio::spawn(async move {
+                let mut client = server.test_client(Revision::V2025_11_25);
+                client.call("up_echo", json!({"text": "x".repeat(100_000)})).await.unwrap().is_error()
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        most = most.max(tasks());
+        assert_eq!(server.test_client(Revision::V2025_11_25).call("own", ()).await.unwrap().text(), "own");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    // Requests to cancel, of which the last ones still have time.
+    assert!(most < 3000, "{most} tasks");
+    let mut client = server.test_client(Revision::V2025_11_25);
+    eventually!({
+        let _ = client.call("up_echo", json!({"text": "a"})).await;
+        starts() > 1
+    });
+    drop(client);
+    let id = std::fs::read_to_string(folder.path().join("id")).unwrap();
+    drop(server);
+    let is_running = || std::path::Path::new("/proc").join(id.trim()).join("exe").exists();
+    eventually!(!is_running());
+}
+
+/// Requests whose answers the program does not read.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_a_program_are_limited() {
+    let flood = r#"seq -f '{"jsonrpc":"2.0","id":"%.0f","method":"ping"}' 1 1000000 >&3; exec sleep 600"#;
+    let server = hostile(flood).add_to(own().timeout(Duration::from_millis(500)), "up").await.unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let mut most = 0;
+    for _ in 0..8 {
+        let _ = client.call("up_echo", json!({"text": "a"})).await.unwrap();
+        most = most.max(tasks());
+    }
+    assert_eq!(client.call("own", ()).await.unwrap().text(), "own");
+    assert!(most < 5000, "{most} tasks");
+}
+
+/// Text in all that clients show, which controls a terminal or hides something.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_an_upstream_are_printable() {
+    const ODD: &str = "one\u{1b}[2J\u{7}\r\u{9b}31m\u{202e}\u{e0041}\ttwo";
+    let listed = json!([{
+        "name": "a", "title": ODD, "description": ODD, "annotations": {"title": ODD},
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "title": ODD, "description": ODD}}},
+    }]);
+    let fake = fake::start(move |method, params| match method {
+        "initialize" => Reply::Result(json!({
+            "protocolVersion": "2025-06-18", "serverInfo": {"name": "fake", "version": "1"}, "instructions": ODD,
+            "capabilities": {"tools": {}, "prompts": {}, "logging": {}},
+        })),
+        "prompts/list" => Reply::Result(json!({"prompts": [
+            {"name": "p", "description": ODD, "arguments": [{"name": "a", "description": ODD}]}
+        ]})),
+        "prompts/get" => Reply::Error(json!({"code": -32000, "message": ODD, "data": {"detail": [ODD]}})),
+        "tools/call" => {
+            let notification = |method: &str, params: Value| {
+                json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params})
+            };
+            let token = &params["_meta"]["progressToken"];
+            Reply::Events(
+                vec![
+                    notification("progress", json!({"progressToken": token, "progress": 1, "message": ODD})),
+                    notification("message", json!({"level": "error", "logger": ODD, "data": {"text": [ODD]}})),
+                ],
+                json!({"content": [{"type": "text", "text": ODD}]}),
+            )
+        }
+        _ => lists(method, listed.clone()),
+    })
+    .await;
+    let server = Upstream::http(url(&fake.address)).add_to(Server::empty("gateway", "1.0.0"), "").await.unwrap();
+    let server = server.build().unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    client.set_log_level(Level::Debug).await.unwrap();
+    let (result, progress) = client.call_with_progress("a", ()).await.unwrap();
+    assert_eq!(result.text(), ODD, "results are data");
+    let logged = client.log_messages();
+    assert_eq!((progress.len(), logged.len()), (1, 1));
+    let texts = [
+        ("tools", format!("{:?}", client.request("tools/list", json!({})).await.unwrap()), 4),
+        ("prompts", format!("{:?}", client.request("prompts/list", json!({})).await.unwrap()), 2),
+        ("an error", format!("{:?}", client.request("prompts/get", json!({"name": "p"})).await.unwrap_err()), 2),
+        ("progress", format!("{:?}", progress[0].message), 1),
+        ("a log message", format!("{:?} {:?}", logged[0].logger, logged[0].data), 2),
+    ];
+    for (place, text, times) in texts {
+        assert_eq!(text.matches(r"one[2J31m\ttwo").count(), times, "{place}: {text}");
+        assert_eq!(text.matches("one").count(), times, "{place}: {text}");
+    }
+    let discovered = server.test_client(Revision::V2026_07_28).request("server/discover", json!({})).await.unwrap();
+    assert_eq!(discovered["instructions"], "one[2J31m\ttwo");
+}
+
+/// Ten thousand notifications of each kind on the stream of a call, and how many messages the client receives at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_notifications_are_combined() {
+    let cases = [
+        ("tools/list_changed", json!({}), 0),
+        ("resources/updated", json!({"uri": "a://b"}), 0),
+        ("progress", json!({"progress": 0, "message": "m"}), 1000),
+        // As those of functions.
+        ("message", json!({"level": "error", "data": "m"}), 10_000),
+        ("cancelled", json!({"requestId": 99}), 0),
+        ("com.example/unknown", json!({}), 0),
+    ];
+    for (method, flood, most) in cases {
+        let listed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&listed);
+        let fake = fake::start(move |called, params| match called {
+            "tools/list" => {
+                // Each list is another one.
+                let name = format!("t{}", count.fetch_add(1, Ordering::Relaxed));
+                lists(called, json!([tool("a"), tool(&name)]))
+            }
+            "tools/call" => {
+                let messages = (1..=10_000).map(|number| {
+                    let mut flood = flood.clone();
+                    if flood["progress"].is_number() {
+                        flood["progress"] = number.into();
+                        flood["progressToken"] = params["_meta"]["progressToken"].clone();
+                    }
+                    json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": flood})
+                });
+                Reply::Events(messages.collect(), json!({"content": [{"type": "text", "text": "done"}]}))
+            }
+            _ => lists(called, json!([])),
+        })
+        .await;
+        let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+        let mut client = server.test_client(Revision::V2025_11_25);
+        client.set_log_level(Level::Debug).await.unwrap();
+        let begin = Instant::now();
+        let (result, progress) = client.call_with_progress("up_a", ()).await.unwrap();
+        assert_eq!(result.text(), "done", "{method}");
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let received = progress.len() + client.log_messages().len() + client.notifications().len();
+        // At the start, and then after a pause of half a second.
+        let lists = 2 + begin.elapsed().as_millis() as usize / 500;
+        assert!(received <= most + lists, "{method}: {received}");
+        assert!(listed.load(Ordering::Relaxed) <= lists, "{method}: {listed:?} lists");
+        assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{method}");
+    }
 }

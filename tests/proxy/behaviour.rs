@@ -1,28 +1,49 @@
 //! An upstream behind the proxy behaves as the upstream itself, with other names.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
 };
 
+use mcp_proxy::Upstream;
 use mcp_runtime::{
     BuiltServer, Completions, Context, Elicit, Fault, Handle, Json, Level, PromptMessage, ResourceLink, Revision,
     Server, ToolResult,
-    ask::{Answer, SampleRequest},
+    ask::{Answer, SampleRequest, UrlElicitation},
+    auth::Identity,
     function::{EarlierArguments, ToolEntry},
     model::{Audio, Image, Resource},
     prompt, resource,
+    telemetry::{Telemetry, TraceCarrier},
     testing::ServerRequest,
     tool,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::{Barrier, watch};
+use tracing::Span;
 
-use crate::{eventually, gateway, legacy, serve, url};
+use crate::{
+    eventually,
+    fake::{self, Reply, lists},
+    gateway, legacy, of_each_revision, restarting, serve, url,
+};
 
 /// Repeat a text.
-#[tool(title = "Echo", read_only, meta("example.com/level" = 1), icon = "https://example.com/a.png")]
+#[tool(
+    title = "Echo",
+    read_only,
+    destructive = false,
+    idempotent,
+    open_world = false,
+    meta("example.com/level" = 1),
+    icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any", "48x48"), theme = dark)
+)]
 fn echo(text: String, #[arg(range = 0..=9)] times: Option<u8>) -> String {
     text.repeat(times.unwrap_or(1).into())
 }
@@ -72,7 +93,7 @@ async fn work(ctx: &Context) -> &'static str {
     for step in 1..=3 {
         ctx.progress(step, 3, format!("step {step}"));
         ctx.log_as("work", Level::Warning, format!("step {step}"));
-        tokio::time::sleep(std::time::Duration::from_millis(15)).await;
+        tokio::time::sleep(Duration::from_millis(15)).await;
     }
     "done"
 }
@@ -83,37 +104,30 @@ struct Name {
     name: String,
 }
 
-/// Ask for a name, and then a model.
+/// Ask for a name unless it is known, and then a model.
 #[tool]
-async fn ask(ctx: &Context) -> Result<String, Fault> {
-    let Answer::Accept(Name { name }) = ctx.elicit::<Name>("name", "Your name?").await? else {
-        return Ok("declined".to_owned());
+async fn ask(ctx: &Context, known: Option<String>) -> Result<String, Fault> {
+    let name = match known {
+        Some(name) => name,
+        None => match ctx.elicit::<Name>("name", "Your name?").await? {
+            Answer::Accept(Name { name }) => name,
+            _ => return Ok("declined".to_owned()),
+        },
     };
     let greeting = ctx.ask(SampleRequest::new(format!("Greet {name}"))).await?;
     let roots = ctx.roots().await?;
     Ok(format!("{} {}", greeting.text(), roots.len()))
 }
 
-struct Running(Arc<AtomicUsize>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Wait for ever.
+/// Wait for ever. With the handle, the server declares that its lists and resources change.
 #[tool]
-async fn wait(running: &AtomicUsize, handle: &Handle) {
-    let _ = handle;
+async fn wait(running: &AtomicUsize, _: &Handle) {
     running.fetch_add(1, Ordering::SeqCst);
-    let counter = Arc::new(AtomicUsize::new(1));
-    let _running = Running(Arc::clone(&counter));
     let _guard = Leaving(running);
     std::future::pending::<()>().await;
 }
 
-struct Leaving<'a>(&'a AtomicUsize);
+pub(crate) struct Leaving<'a>(pub(crate) &'a AtomicUsize);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
@@ -121,8 +135,27 @@ impl Drop for Leaving<'_> {
     }
 }
 
+/// Return the revision of the request.
+#[tool]
+fn spoken(ctx: &Context) -> &'static str {
+    ctx.revision().as_str()
+}
+
+/// Return the trace of the request.
+#[tool]
+fn traced(ctx: &Context) -> String {
+    ["traceparent", "tracestate", "baggage"].map(|key| ctx.meta(key).unwrap_or_default().to_string()).join(" ")
+}
+
 /// A note.
-#[resource("notes://{id}", name = "note", mime = "text/plain")]
+#[resource(
+    "notes://{id}",
+    name = "note",
+    title = "Note",
+    mime = "text/plain",
+    meta("example.com/level" = 2),
+    icon("https://example.com/b.svg", theme = light)
+)]
 fn note(#[arg(complete = ids)] id: u32) -> Option<String> {
     (id < 10).then(|| format!("note {id}"))
 }
@@ -139,7 +172,7 @@ fn notes() -> &'static str {
 }
 
 /// Greet.
-#[prompt]
+#[prompt(title = "Greeting", meta("example.com/level" = 3), icon("https://example.com/c.svg", sizes("any")))]
 fn greet(#[arg(complete = styles)] style: String, name: Option<String>) -> PromptMessage {
     PromptMessage::user(format!("{style} {name:?}"))
 }
@@ -159,6 +192,8 @@ fn upstream() -> (BuiltServer, Arc<AtomicUsize>) {
         .with::<work>()
         .with::<ask>()
         .with::<wait>()
+        .with::<spoken>()
+        .with::<traced>()
         .with::<note>()
         .with::<notes>()
         .with::<greet>()
@@ -182,7 +217,7 @@ fn prefixed(params: &Value) -> Value {
     params
 }
 
-/// Both kinds of upstreams, in front of clients of all revisions.
+/// Upstreams of all revisions, for clients of the same one and of older ones. Newer clients get what the upstream has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxied_server_responds_as_the_server_itself() {
     let requests = [
@@ -213,17 +248,22 @@ async fn a_proxied_server_responds_as_the_server_itself() {
         ),
     ];
     let (server, _) = upstream();
-    let modern = serve(&server).await;
-    for address in [legacy(modern.clone()).await, modern] {
+    for (spoken, address) in of_each_revision(&server).await {
         let gateway = gateway(&address).await.build().unwrap();
         for revision in Revision::ALL {
-            let (mut direct, mut proxied) = (server.test_client(revision), gateway.test_client(revision));
+            let negotiated = gateway.test_client(revision).call("up_spoken", ()).await.unwrap();
+            assert_eq!(negotiated.text(), spoken.as_str());
+            let (mut direct, mut proxied) = (server.test_client(revision.min(spoken)), gateway.test_client(revision));
             for (method, params) in &requests {
-                let expected =
-                    format!("{:#?}", direct.request(method, params.clone()).await).replace("upstream", "gateway");
+                let expected = direct.request(method, params.clone()).await;
                 let found = proxied.request(method, prefixed(params)).await;
+                if revision > spoken {
+                    assert_eq!(found.is_ok(), expected.is_ok(), "{spoken} for {revision}: {method} {params} {found:?}");
+                    continue;
+                }
+                let expected = format!("{expected:#?}").replace("upstream", "gateway");
                 let found = format!("{found:#?}").replace("up_", "").replace("up+", "");
-                assert_eq!(found, expected, "{revision}: {method} {params}");
+                assert_eq!(found, expected, "{spoken} for {revision}: {method} {params}");
             }
         }
     }
@@ -247,27 +287,30 @@ fn answers(request: &ServerRequest) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_progress_and_log_messages_pass() {
     let (server, _) = upstream();
-    let modern = serve(&server).await;
-    for address in [legacy(modern.clone()).await, modern] {
+    for (spoken, address) in of_each_revision(&server).await {
+        // Forms exist since 2025-06-18, and messages of progress since 2025-03-26.
+        let known = if spoken < Revision::V2025_06_18 { json!({"known": "Ada"}) } else { json!({}) };
+        let message = |step: &'static str| (spoken > Revision::V2024_11_05).then_some(step);
         // Log messages pass on connections that belong to one principal.
-        let upstream = mcp_proxy::Upstream::http(url(&address))
+        let upstream = Upstream::http(url(&address))
             .headers_for(|_| async { Ok::<_, std::convert::Infallible>(http::HeaderMap::new()) });
         let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
-        for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
-            let identity = mcp_runtime::auth::Identity::new("ada");
+        for revision in mcp_tests::revisions(|expected| expected.elicitation) {
+            let identity = Identity::new("ada");
             let mut client = gateway.test_client(revision).answering(answers).with_extension(identity);
-            let result = client.call("up_ask", ()).await.unwrap();
-            assert_eq!(result.text(), "Greet Ada! 2", "{address} {revision}: {result:?}");
+            let result = client.call("up_ask", known.clone()).await.unwrap();
+            assert_eq!(result.text(), "Greet Ada! 2", "{spoken} for {revision}: {result:?}");
             client.set_log_level(Level::Info).await.unwrap();
             let (result, progress) = client.call_with_progress("up_work", ()).await.unwrap();
             assert_eq!(result.text(), "done");
             let steps: Vec<_> = progress.iter().map(|update| (update.progress, update.message.as_deref())).collect();
-            assert_eq!(steps, [(1., Some("step 1")), (2., Some("step 2")), (3., Some("step 3"))], "{revision}");
+            let expected = [(1., message("step 1")), (2., message("step 2")), (3., message("step 3"))];
+            assert_eq!(steps, expected, "{spoken} for {revision}");
             let logged: Vec<_> =
                 client.log_messages().into_iter().map(|message| (message.logger, message.data)).collect();
             let expected: Vec<_> =
                 (1..=3).map(|step| (Some("work".to_owned()), json!(format!("step {step}")))).collect();
-            assert_eq!(logged, expected, "{revision}");
+            assert_eq!(logged, expected, "{spoken} for {revision}");
         }
         // A client that supports nothing.
         let mut client = gateway.test_client(Revision::V2024_11_05);
@@ -275,15 +318,169 @@ async fn questions_progress_and_log_messages_pass() {
     }
 }
 
+/// Ask for a name, once two callers wait.
+#[tool]
+async fn meet(ctx: &Context, both: &Barrier) -> Result<String, Fault> {
+    both.wait().await;
+    Ok(match ctx.elicit::<Name>("name", "Your name?").await? {
+        Answer::Accept(Name { name }) => name,
+        _ => "declined".to_owned(),
+    })
+}
+
+/// Over HTTP, a question arrives on the stream of its call.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_caller_answers_the_questions_of_its_own_call() {
+    let server = Server::empty("upstream", "1.0.0").with::<meet>().with_state(Barrier::new(2)).build().unwrap();
+    for (spoken, address) in of_each_revision(&server).await.into_iter().filter(|it| it.0 >= Revision::V2025_06_18) {
+        let gateway = gateway(&address).await.build().unwrap();
+        let callers = ["ada", "bob"].map(|name| {
+            let gateway = gateway.clone();
+            tokio::spawn(async move {
+                let answer = move |_: &ServerRequest| json!({"action": "accept", "content": {"name": name}});
+                let mut client = gateway.test_client(Revision::V2025_11_25).answering(answer);
+                assert_eq!(client.call("up_meet", ()).await.unwrap().text(), name, "{spoken}");
+            })
+        });
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    }
+}
+
+/// Over stdio, nothing says to which call a question belongs.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_without_a_call_are_refused_while_several_callers_wait() {
+    // Without the stateless revision, whose questions are results of calls.
+    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let (asked, is_asked) = mpsc::channel();
+    let (released, is_released) = mpsc::channel();
+    let client = |name| gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+    let mut first = client("ada").answering(move |_| {
+        asked.send(()).unwrap();
+        is_released.recv_timeout(Duration::from_secs(20)).unwrap();
+        json!({"action": "accept", "content": {"sure": true}})
+    });
+    let first = tokio::spawn(async move { first.call("up_logs_asking", ()).await.unwrap() });
+    tokio::task::spawn_blocking(move || is_asked.recv_timeout(Duration::from_secs(20)).unwrap()).await.unwrap();
+    let mut second = client("bob").answering(|request| panic!("not its question: {request:?}"));
+    let refused = format!("{:?}", second.call("up_logs_asking", ()).await);
+    assert!(refused.contains("the request belongs to no single call"), "{refused}");
+    released.send(()).unwrap();
+    assert!(!first.await.unwrap().is_error());
+}
+
+/// A question about a task for which no call waits may belong to a caller who has cancelled, even if another call waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_about_an_unknown_task_are_refused() {
+    let task = r#""_meta":{"io.modelcontextprotocol/related-task":{"taskId":"gone"}},"#;
+    let adds_task = format!(r#"sed -u 's|"method":"elicitation/create","params":{{|&{task}|'"#);
+    let script = format!("sed -u s_server/discover_server/none_ | {} | {adds_task}", env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let mut client =
+        gateway.test_client(Revision::V2025_11_25).answering(|request| panic!("not its question: {request:?}"));
+    let refused = format!("{:?}", client.call("up_logs_asking", ()).await);
+    assert!(refused.contains("the request belongs to no single call"), "{refused}");
+}
+
+/// Ask ten questions at once, and return how many were answered.
+#[tool]
+async fn survey(ctx: &Context, refused: &AtomicUsize) -> usize {
+    let mut questions = tokio::task::JoinSet::new();
+    for number in 0..10 {
+        let ctx = ctx.clone();
+        questions.spawn(async move { ctx.elicit::<Name>(number.to_string(), "Your name?").await });
+    }
+    let mut answered = 0;
+    while let Some(answer) = questions.join_next().await {
+        let is_answered = answer.is_ok_and(|answer| answer.is_ok());
+        answered += usize::from(is_answered);
+        refused.fetch_add(usize::from(!is_answered), Ordering::SeqCst);
+    }
+    answered
+}
+
+/// Four wait, and one is asked, unless all have arrived before it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_that_wait_are_limited() {
+    let refused = Arc::<AtomicUsize>::default();
+    let server = Server::empty("upstream", "1.0.0").with::<survey>().with_shared(Arc::clone(&refused)).build().unwrap();
+    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
+    let gateway = gateway(&address).await.build().unwrap();
+    let mut client = gateway.test_client(Revision::V2025_11_25).answering(move |_| {
+        while refused.load(Ordering::SeqCst) < 5 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        json!({"action": "accept", "content": {"name": "ada"}})
+    });
+    let result = client.call("up_survey", ()).await.unwrap();
+    assert!(["4", "5"].contains(&&*result.text()), "{result:?}");
+}
+
+/// Require a page.
+#[tool]
+async fn connect(ctx: &Context, visited: &AtomicUsize) -> Result<&'static str, Fault> {
+    if visited.load(Ordering::SeqCst) > 0 {
+        return Ok("connected");
+    }
+    Err(ctx.url_elicitation_required([UrlElicitation::new("a", "https://example.com/connect", "Connect.")]).await)
+}
+
+/// The error is passed on to clients of the revision that has it. Stateless clients are asked, and earlier ones lack the capability.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_an_upstream_requires_reach_the_client() {
+    let visited = Arc::<AtomicUsize>::default();
+    let server =
+        Server::empty("upstream", "1.0.0").with::<connect>().with_shared(Arc::clone(&visited)).build().unwrap();
+    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
+    let gateway = gateway(&address).await.build().unwrap();
+    for revision in Revision::ALL {
+        visited.store(0, Ordering::SeqCst);
+        let visit = Arc::clone(&visited);
+        let mut client = gateway.test_client(revision).answering(move |request| {
+            let ServerRequest { params, .. } = request;
+            assert_eq!(params["url"], "https://example.com/connect", "{request:?}");
+            assert_eq!(params["message"], "up: Connect.");
+            visit.fetch_add(1, Ordering::SeqCst);
+            json!({"action": "accept"})
+        });
+        let result = client.call("up_connect", ()).await;
+        match revision {
+            Revision::V2026_07_28 => assert_eq!(result.unwrap().text(), "connected"),
+            Revision::V2025_11_25 => {
+                let error = result.unwrap_err();
+                let page = &error.data.as_ref().unwrap()["elicitations"][0];
+                assert_eq!((error.code, &page["mode"]), (-32042, &json!("url")), "{error:?}");
+                let expected = (&json!("https://example.com/connect"), &json!("up: Connect."));
+                assert_eq!((&page["url"], &page["message"]), expected);
+                assert!(page["elicitationId"].is_string(), "{page}");
+            }
+            _ => assert!(format!("{result:?}").contains("elicitation.url"), "{revision}: {result:?}"),
+        }
+    }
+    // The user has seen the page, and has not done what it asks for.
+    let mut client = gateway.test_client(Revision::V2026_07_28).answering(|_| json!({"action": "accept"}));
+    visited.store(0, Ordering::SeqCst);
+    let result = client.call("up_connect", ()).await;
+    assert!(format!("{result:?}").contains("is not complete"), "{result:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_calls_are_cancelled_at_the_upstream() {
     let (server, running) = upstream();
-    let modern = serve(&server).await;
-    for address in [legacy(modern.clone()).await, modern] {
+    for (spoken, address) in of_each_revision(&server).await {
         let mut client = gateway(&address).await.test_client(Revision::V2025_11_25);
         let id = client.send_request("tools/call", json!({"name": "up_wait"}));
         eventually!(running.load(Ordering::SeqCst) == 1);
         client.notify("notifications/cancelled", json!({"requestId": id}));
+        eventually!(running.load(Ordering::SeqCst) == 0);
+        let impatient = gateway(&address).await.timeout(Duration::from_millis(500));
+        let result = impatient.test_client(Revision::V2025_11_25).call("up_wait", ()).await.unwrap();
+        assert!(result.text().contains("did not finish within"), "{spoken}: {}", result.text());
         eventually!(running.load(Ordering::SeqCst) == 0);
     }
 }
@@ -292,8 +489,7 @@ async fn cancelled_calls_are_cancelled_at_the_upstream() {
 async fn changes_of_lists_and_resources_pass() {
     let (server, _) = upstream();
     let handle = server.handle();
-    let modern = serve(&server).await;
-    for (number, address) in [legacy(modern.clone()).await, modern].into_iter().enumerate() {
+    for (number, (_, address)) in of_each_revision(&server).await.into_iter().enumerate() {
         let gateway = gateway(&address).await;
         let mut client = gateway.test_client(Revision::V2025_11_25);
         client.tools().await.unwrap();
@@ -311,5 +507,225 @@ async fn changes_of_lists_and_resources_pass() {
             handle.resource_updated("notes://7");
             client.updated_resources().contains(&"up+notes://7".to_owned())
         });
+    }
+}
+
+/// The connection over HTTP survives, or the session has expired, and subscriptions are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_pass_after_an_upstream_has_restarted() {
+    // A call finds out that a session has expired, or else a check does.
+    let restarts = [(false, false), (true, false), (true, true)].map(|(is_legacy, calls)| async move {
+        let case = format!("legacy: {is_legacy}, calls: {calls}");
+        let start = async |server: &BuiltServer| {
+            let address = serve(server).await;
+            if is_legacy { legacy(address, Revision::V2025_11_25).await } else { address }
+        };
+        // Without a prompt, the old one has no such capability.
+        let old = Server::empty("upstream", "1.0.0").with::<wait>().with::<note>().with_state(AtomicUsize::new(0));
+        let old = old.build().unwrap();
+        let (current, servers) = watch::channel(start(&old).await);
+        let gateway = gateway(&restarting(servers).await).await.build().unwrap();
+        let mut client = gateway.test_client(Revision::V2025_11_25);
+        let handle = old.handle();
+        for uri in ["up+notes://7", "up+notes://8"] {
+            client.subscribe(uri).await.unwrap();
+        }
+        eventually!({
+            handle.resource_updated("notes://7");
+            client.updated_resources().contains(&"up+notes://7".to_owned())
+        });
+
+        let (new, _) = upstream();
+        let handle = new.handle();
+        let entry = ToolEntry::new("new", json!({"type": "object"}), async |_: Map<String, Value>, _: Context| "new");
+        handle.add_entries([entry.description("New.")]).unwrap();
+        current.send(start(&new).await).unwrap();
+        if calls {
+            // The call may take a connection that is just being closed.
+            eventually!(client.read("up+notes://7").await.is_ok());
+        }
+        eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_new"));
+        assert_eq!(client.call("up_new", ()).await.unwrap().text(), "new", "{case}");
+        let prompts = gateway.test_client(Revision::V2026_07_28).prompts().await.unwrap_or_default();
+        assert!(prompts.iter().any(|prompt| prompt.name() == "up_greet"), "new capabilities, {case}");
+        for uri in ["up+notes://8", "up+notes://7"] {
+            eventually!({
+                handle.resource_updated(&uri[3..]);
+                client.updated_resources().contains(&uri.to_owned())
+            });
+        }
+    });
+    for restarted in restarts.map(tokio::spawn) {
+        restarted.await.unwrap();
+    }
+}
+
+/// Greet.
+#[prompt(name = "greet")]
+fn greet_plainly(style: String, name: Option<String>) -> PromptMessage {
+    PromptMessage::user(format!("{style} {name:?}"))
+}
+
+/// The lists are equal, and only the capability differs.
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_pass_after_an_upstream_has_restarted_with_them() {
+    let start = || Server::empty("upstream", "1.0.0").with::<wait>().with_state(AtomicUsize::new(0));
+    let (old, new) = (start().with::<greet_plainly>().build().unwrap(), start().with::<greet>().build().unwrap());
+    let (current, servers) = watch::channel(serve(&old).await);
+    let mut client = gateway(&restarting(servers).await).await.test_client(Revision::V2025_11_25);
+    let reference = json!({"type": "ref/prompt", "name": "up_greet"});
+    let params = json!({"ref": reference, "argument": {"name": "style", "value": "s"}});
+    client.request("completion/complete", params.clone()).await.unwrap_err();
+    current.send(serve(&new).await).unwrap();
+    eventually!(
+        client
+            .request("completion/complete", params.clone())
+            .await
+            .is_ok_and(|it| it["completion"]["values"] == json!(["s!"]))
+    );
+}
+
+/// Hosts find the page of a tool below the prefix. The page itself calls tools by the names of the upstream, which exist only without
+/// a prefix.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_pass() {
+    const UI: &str = "io.modelcontextprotocol/ui";
+    let declared = Arc::<Mutex<Value>>::default();
+    let seen = Arc::clone(&declared);
+    let fake = fake::start(move |method, params| {
+        let page = |value: Value| json!({"resources": [value.clone()], "contents": [value]});
+        let mut page = page(json!({
+            "uri": "ui://chart/page.html", "name": "page", "mimeType": "text/html;profile=mcp-app", "text": "<p>",
+            "_meta": {"ui": {"csp": {"connectDomains": ["https://example.com"]}}},
+        }));
+        Reply::Result(match method {
+            "initialize" => {
+                *seen.lock().unwrap() = params["capabilities"]["extensions"][UI].clone();
+                return Reply::Hang;
+            }
+            "tools/list" => json!({"tools": [{
+                "name": "chart", "inputSchema": {"type": "object"},
+                "_meta": {"ui": {"resourceUri": "ui://chart/page.html", "visibility": ["model", "app"]}, "ui/resourceUri": "ui://chart/page.html"},
+            }]}),
+            "tools/call" => json!({"content": [{"type": "text", "text": params["name"]}]}),
+            "resources/list" => json!({"resources": page["resources"].take()}),
+            "resources/read" => {
+                assert_eq!(params["uri"], "ui://chart/page.html");
+                json!({"contents": page["contents"].take()})
+            }
+            _ => return lists(method, json!([])),
+        })
+    })
+    .await;
+    for (prefix, uri, names) in [
+        ("", "ui://chart/page.html", [("chart", true), ("up_chart", false)]),
+        ("up", "ui://up+chart/page.html", [("chart", false), ("up_chart", true)]),
+    ] {
+        let server =
+            Upstream::http(url(&fake.address)).add_to(Server::empty("gateway", "1.0.0"), prefix).await.unwrap();
+        assert_eq!(declared.lock().unwrap()["mimeTypes"], json!(["text/html;profile=mcp-app"]));
+        let mut client = server.test_client(Revision::V2026_07_28);
+        let meta = client.request("tools/list", json!({})).await.unwrap()["tools"][0]["_meta"].clone();
+        let ui = json!({"resourceUri": uri, "visibility": ["model", "app"]});
+        assert_eq!(meta, json!({"ui": ui, "ui/resourceUri": uri}));
+        let page = client.request("resources/list", json!({})).await.unwrap()["resources"][0].clone();
+        assert_eq!((&page["uri"], &page["mimeType"]), (&json!(uri), &json!("text/html;profile=mcp-app")));
+        let read = client.read(uri).await.unwrap();
+        let csp = &read.contents()[0]["_meta"]["ui"]["csp"];
+        assert_eq!((read.text().as_str(), &csp["connectDomains"][0]), ("<p>", &json!("https://example.com")));
+        assert_eq!(read.contents()[0]["uri"], uri);
+        let discovered = client.request("server/discover", json!({})).await.unwrap();
+        assert!(discovered["capabilities"]["extensions"][UI].is_object(), "{discovered}");
+        for (name, exists) in names {
+            assert_eq!(client.call(name, ()).await.is_ok_and(|it| it.text() == "chart"), exists, "{prefix}: {name}");
+        }
+    }
+}
+
+/// Without a prefix, the server stands for the upstream.
+#[tokio::test(flavor = "multi_thread")]
+async fn instructions_pass_without_a_prefix() {
+    let upstream = Server::empty("upstream", "1.0.0").with::<echo>().instructions("theirs");
+    for (_, address) in of_each_revision(&upstream.build().unwrap()).await {
+        for (prefix, own, expected) in
+            [("", None, json!("theirs")), ("", Some("ours"), json!("ours")), ("up", None, Value::Null)]
+        {
+            let server = Server::empty("gateway", "1.0.0");
+            let server = own.into_iter().fold(server, Server::instructions);
+            let server = Upstream::http(url(&address)).add_to(server, prefix).await.unwrap();
+            let discovered = server.test_client(Revision::V2026_07_28).request("server/discover", json!({})).await;
+            assert_eq!(discovered.unwrap()["instructions"], expected, "{prefix:?} {own:?}");
+        }
+    }
+}
+
+/// Over stdio, the gateway has one caller, and otherwise each principal has a program.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_without_a_call_reach_the_only_caller_of_a_connection() {
+    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
+    let yes = |_: &ServerRequest| json!({"action": "accept", "content": {"sure": true}});
+    let start = async |upstream: Upstream| upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let mut client = start(upstream).await.test_client(Revision::V2025_11_25).answering(yes);
+    let calls = [0, 1].map(|_| client.send_request("tools/call", json!({"name": "up_logs_asking"})));
+    for call in calls {
+        let result = client.response(call).await.unwrap();
+        assert!(result["isError"] != true, "{result}");
+    }
+
+    let gateway = start(Upstream::command("sh", ["-c", &script]).per_caller()).await.build().unwrap();
+    // Each client answers once the other one is asked, too.
+    let (asked, _) = watch::channel(0);
+    let clients = ["ada", "bob"].map(|name| {
+        let asked = asked.clone();
+        let client = gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+        let mut client = client.answering(move |request| {
+            asked.send_modify(|asked| *asked += 1);
+            tokio::task::block_in_place(|| {
+                let start = std::time::Instant::now();
+                while *asked.borrow() < 2 && start.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            yes(request)
+        });
+        tokio::spawn(async move { client.call("up_logs_asking", ()).await.unwrap() })
+    });
+    for client in clients {
+        let result = client.await.unwrap();
+        assert!(!result.is_error(), "{}", result.text());
+    }
+    assert_eq!(*asked.borrow(), 2);
+}
+
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// Telemetry whose spans have one context.
+struct Traced;
+
+impl Telemetry for Traced {
+    fn inject(&self, _: &Span) -> TraceCarrier<'static> {
+        TraceCarrier { traceparent: Some(TRACE.into()), baggage: Some("a=1".into()), ..TraceCarrier::default() }
+    }
+}
+
+/// The upstream is called by the gateway, and not by its client. Baggage may say what is not for upstreams.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_continues_the_trace_of_the_gateway() {
+    let (server, _) = upstream();
+    let client_trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for (_, address) in of_each_revision(&server).await {
+        for (has_telemetry, expected) in
+            [(true, format!("\"{TRACE}\" null null")), (false, format!("\"{client_trace}\" \"a=1\" null"))]
+        {
+            let gateway = gateway(&address).await;
+            let gateway = if has_telemetry { gateway.telemetry(Traced) } else { gateway };
+            let mut client = gateway.test_client(Revision::V2025_11_25);
+            let meta = json!({"traceparent": client_trace, "tracestate": "a=1", "baggage": "user=ada"});
+            let params = json!({"name": "up_traced", "arguments": {}, "_meta": meta});
+            let result = client.request("tools/call", params).await.unwrap();
+            assert_eq!(result["content"][0]["text"], expected, "{address}");
+        }
     }
 }

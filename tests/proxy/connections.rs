@@ -1,14 +1,22 @@
 //! Connections: credentials, programs, and upstreams that end.
 
 use std::{
-    sync::{Arc, Mutex},
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use mcp_proxy::Upstream;
-use mcp_runtime::{Revision, Server, auth::Identity};
+use mcp_runtime::{Level, Revision, Server, auth::Identity};
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::Semaphore,
+};
 
 use crate::{
     eventually,
@@ -55,6 +63,136 @@ async fn only_configured_credentials_reach_the_upstream() {
     let heads = fake.heads.lock().unwrap();
     assert!(heads.iter().all(|head| !head.contains("callers-own") && head.contains("x-key: configured")), "{heads:#?}");
     assert!(heads.iter().any(|head| head.contains("bearer for-ada")));
+}
+
+/// The connection that was unused for the longest time is closed for a new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_callers_are_limited() {
+    let credentials =
+        |upstream: Upstream| upstream.headers_for(|_: Option<Identity>| async { Ok::<_, io::Error>(HeaderMap::new()) });
+    for (own_connections, has_credentials) in [(credentials as fn(_) -> _, true), (Upstream::per_caller, false)] {
+        let fake = fake::start(|method, _| respond(method)).await;
+        let upstream = own_connections(Upstream::http(url(&fake.address)));
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+        let (first, others) =
+            ("caller 0".to_owned(), (1..64).map(|number| format!("caller {number}")).collect::<Vec<_>>());
+        let mut opened = 1;
+        let callers = std::iter::once(first.clone()).chain(others.clone()).map(|caller| (caller, true));
+        let further = [(first.clone(), false), ("new".to_owned(), true), (first, false), (others[0].clone(), true)];
+        for (caller, is_new) in callers.chain(further) {
+            let identity = Identity::new(caller.clone());
+            let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
+            assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done");
+            opened += usize::from(is_new);
+            assert_eq!(fake.count("initialize"), opened, "{caller}");
+        }
+        // Only credentials depend on more than the principal.
+        let identity = Identity::new(others[0].clone()).with_scopes(["read"]);
+        let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
+        client.call("up_a", ()).await.unwrap();
+        assert_eq!(fake.count("initialize"), opened + usize::from(has_credentials));
+    }
+}
+
+/// A program for each principal, and one that has been started for the lists.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn each_caller_may_have_a_program_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("echo $$ >> {}/ids; exec {}", folder.path().display(), env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]).per_caller();
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let ids = || std::fs::read_to_string(folder.path().join("ids")).unwrap();
+    for (caller, programs) in [(None, 1), (Some("ada"), 2), (Some("bob"), 3), (Some("ada"), 3), (None, 3)] {
+        let mut client = server.test_client(Revision::V2025_11_25);
+        if let Some(name) = caller {
+            client = client.with_extension(Identity::new(name));
+        }
+        assert_eq!(client.call("up_echo", json!({"text": "a"})).await.unwrap().text(), "a");
+        assert_eq!(ids().lines().count(), programs, "{caller:?}");
+    }
+    drop(server);
+    let is_running = |id: &str| std::path::Path::new("/proc").join(id).join("exe").exists();
+    eventually!(!ids().lines().any(is_running));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Stdio,
+    Anonymous,
+    Name(&'static str),
+}
+
+/// Callers of a program in turn, and whether each one receives the log message of its call, which does not name its call.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn log_messages_reach_the_only_caller_of_a_connection() {
+    use By::{Anonymous, Name, Stdio};
+    let cases: [(bool, &[(By, bool)]); 5] = [
+        (false, &[(Stdio, true), (Stdio, true)]),
+        (false, &[(Name("ada"), false), (Stdio, false)]),
+        (false, &[(Stdio, true), (Anonymous, false), (Stdio, false)]),
+        (true, &[(Name("ada"), true), (Name("bob"), true), (Name("ada"), true), (Stdio, true)]),
+        (true, &[(Anonymous, false), (Name("ada"), true), (Stdio, false)]),
+    ];
+    for (is_per_caller, callers) in cases {
+        let upstream = Upstream::command(env!("CARGO_BIN_EXE_fixture"), ["--forward-log"]).env("RUST_LOG", "info");
+        let upstream = if is_per_caller { upstream.per_caller() } else { upstream };
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+        for (number, (caller, receives)) in callers.iter().enumerate() {
+            let client = server.test_client(Revision::V2025_11_25);
+            let mut client = match caller {
+                Stdio => client,
+                Anonymous => client.with_header("x-a", "b"),
+                Name(name) => client.with_extension(Identity::new(*name)),
+            };
+            client.set_log_level(Level::Debug).await.unwrap();
+            client.call("up_logs_async", ()).await.unwrap();
+            let received = !client.log_messages().is_empty();
+            assert_eq!(received, *receives, "{is_per_caller}, {callers:?}, {number}");
+        }
+    }
+}
+
+/// A server that has only the transport of 2024-11-05 is no upstream, and the author learns why.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_with_only_http_and_sse_is_a_mistake() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                let length = client.read(&mut head).await.unwrap();
+                let stream = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: /message?id=1\n\n";
+                let is_stream = head[..length].starts_with(b"GET");
+                let refused = "HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                client.write_all(if is_stream { stream } else { refused }.as_bytes()).await.unwrap();
+                if is_stream {
+                    std::future::pending().await
+                }
+            });
+        }
+    });
+    let upstream = Upstream::http(format!("http://{address}/sse"));
+    let error = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap_err().to_string();
+    assert!(error.starts_with("up: the upstream is unavailable: it speaks HTTP+SSE"), "{error}");
+}
+
+/// A line that is too long ends the connection, and the next call opens another one.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn long_lines_of_a_program_fail_their_call() {
+    let upstream = Upstream::command(env!("CARGO_BIN_EXE_fixture"), [] as [&str; 0]).max_message_bytes(256 * 1024);
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let mut client = server.timeout(Duration::from_secs(20)).test_client(Revision::V2025_11_25);
+    for (length, is_too_long) in [(200 * 1024, false), (300 * 1024, true)] {
+        let text = client.call("up_echo", json!({"text": "x".repeat(length)})).await.unwrap().text();
+        assert_eq!(text.len() < length, is_too_long, "{}", &text[..text.len().min(200)]);
+        assert_eq!(text.contains("up: the upstream is unavailable: the connection was lost"), is_too_long);
+    }
+    eventually!(client.call("up_echo", json!({"text": "a"})).await.unwrap().text() == "a");
 }
 
 /// The shell writes its id and its environment, and becomes the program.
@@ -108,25 +246,240 @@ async fn entries_of_a_dead_upstream_stay_and_say_so() {
     eventually!(client.call("up_a", ()).await.unwrap().text() == "done");
 }
 
-/// The failure of a request over HTTP, and of a list, affects nothing else.
+/// The failure of a request over HTTP does not affect calls that run at the same time, nor the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_of_one_request_remain_alone() {
-    let failing = Arc::new(Mutex::new(""));
-    let failure = Arc::clone(&failing);
-    let fake = fake::start(move |method, params| {
-        if *failure.lock().unwrap() == method || params["name"] == "b" {
-            return Reply::Head("500 Internal Server Error\r\n".to_owned());
+    let signal = Arc::new(Semaphore::new(0));
+    let late = Arc::clone(&signal);
+    let fake = fake::start(move |method, params| match (method, params["name"].as_str()) {
+        ("tools/call", Some("fails")) => Reply::Head("500 Internal Server Error\r\n".to_owned()),
+        ("tools/call", Some("late")) => {
+            Reply::Late(Arc::clone(&late), json!({"content": [{"type": "text", "text": "late"}]}))
         }
-        if method == "tools/call" { respond(method) } else { lists(method, json!([tool("a"), tool("b")])) }
+        ("tools/call", _) => respond(method),
+        _ => lists(method, json!([tool("a"), tool("fails"), tool("late")])),
     })
     .await;
     let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    let running = client.send_request("tools/call", json!({"name": "up_late"}));
+    eventually!(fake.count("tools/call") == 1);
     for _ in 0..3 {
-        assert!(client.call("up_b", ()).await.unwrap().is_error());
+        assert!(client.call("up_fails", ()).await.unwrap().is_error());
         assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done", "no pause for other calls");
     }
-    let connections = fake.heads.lock().unwrap().iter().filter(|head| head.contains("mcp-method: initialize")).count();
-    assert!(connections <= 1, "{connections}");
+    signal.add_permits(1);
+    let result = client.response(running).await.unwrap();
+    assert_eq!(result["content"][0]["text"], "late", "{result}");
+    assert_eq!((fake.count("initialize"), fake.count("tools/call")), (1, 7), "one connection, and no repetition");
+}
+
+/// Credentials that the upstream rejects, since they have expired, are requested again, once for each call.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_credentials_are_replaced() {
+    let valid = Arc::new(AtomicBool::new(true));
+    let is_valid = Arc::clone(&valid);
+    let fake = fake::start(move |method, _| match method {
+        "tools/call" if !is_valid.load(Ordering::Relaxed) => {
+            Reply::Head("401 Unauthorized\r\nwww-authenticate: Bearer\r\n".to_owned())
+        }
+        _ => respond(method),
+    })
+    .await;
+    let (issued, renews) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+    let (issuer, renewal) = (Arc::clone(&issued), (Arc::clone(&renews), Arc::clone(&valid)));
+    let upstream = Upstream::http(url(&fake.address)).headers_for(move |identity: Option<Identity>| {
+        let number = issuer.fetch_add(usize::from(identity.is_some()), Ordering::Relaxed) + 1;
+        renewal.1.fetch_or(identity.is_some() && renewal.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        let header = HeaderValue::from_str(&format!("Bearer {number}")).unwrap();
+        async move { Ok::<_, io::Error>(HeaderMap::from_iter([(AUTHORIZATION, header)])) }
+    });
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let mut client = server.test_client(Revision::V2026_07_28).with_extension(Identity::new("ada"));
+    // The pause between two attempts to connect, in milliseconds, has passed when credentials expire.
+    for (expires, is_renewed, result, tokens) in [
+        (None, true, "done", 1),
+        (None, true, "done", 1),
+        (Some(600), true, "done", 2),
+        (Some(1100), false, "up: the upstream is unavailable: it rejects the credentials of this server", 3),
+    ] {
+        tokio::time::sleep(Duration::from_millis(expires.unwrap_or_default())).await;
+        valid.fetch_and(expires.is_none(), Ordering::Relaxed);
+        renews.store(is_renewed, Ordering::Relaxed);
+        assert_eq!(client.call("up_a", ()).await.unwrap().text(), result);
+        assert_eq!(issued.load(Ordering::Relaxed), tokens);
+    }
+    assert!(fake.heads.lock().unwrap().iter().any(|head| head.contains("bearer 2")));
+}
+
+/// An upstream is unsubscribed from when no client is subscribed any more, so that other resources find room.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_is_subscribed_to_while_clients_are() {
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let (seen, refused) = (Arc::clone(&events), AtomicUsize::new(0));
+    let fake = fake::start(move |method, params| match method {
+        "resources/subscribe" if params["uri"] == "item://late" && refused.fetch_add(1, Ordering::Relaxed) < 2 => {
+            Reply::Error(json!({"code": -32000, "message": "later"}))
+        }
+        "resources/subscribe" | "resources/unsubscribe" => {
+            let method = method.trim_start_matches("resources/");
+            seen.lock().unwrap().push(format!("{method} {}", params["uri"].as_str().unwrap()));
+            Reply::Result(json!({}))
+        }
+        "resources/templates/list" => {
+            Reply::Result(json!({"resourceTemplates": [{"name": "item", "uriTemplate": "item://{id}"}]}))
+        }
+        _ => respond(method),
+    })
+    .await;
+    let server = gateway(&fake.address).await.build().unwrap();
+    let mut first = server.test_client(Revision::V2025_11_25);
+    let mut second = server.test_client(Revision::V2025_11_25);
+    let take = || std::mem::take(&mut *events.lock().unwrap());
+    first.subscribe("up+item://1").await.unwrap();
+    second.subscribe("up+item://1").await.unwrap();
+    eventually!(events.lock().unwrap().len() == 1);
+    first.request("resources/unsubscribe", json!({"uri": "up+item://1"})).await.unwrap();
+    first.subscribe("up+item://2").await.unwrap();
+    eventually!(events.lock().unwrap().len() == 2);
+    assert_eq!(take(), ["subscribe item://1", "subscribe item://2"], "another client wants the first one");
+    drop(second);
+    eventually!(take() == ["unsubscribe item://1"]);
+    // More than an upstream may have at the same time, one after the other.
+    for id in 0..300 {
+        let uri = format!("up+item://{id}");
+        first.subscribe(&uri).await.unwrap();
+        first.request("resources/unsubscribe", json!({ "uri": uri })).await.unwrap();
+    }
+    first.subscribe("up+item://last").await.unwrap();
+    eventually!(events.lock().unwrap().contains(&"subscribe item://last".to_owned()));
+    // Without another change.
+    first.subscribe("up+item://late").await.unwrap();
+    eventually!(events.lock().unwrap().contains(&"subscribe item://late".to_owned()));
+    // Updates may have been lost.
+    eventually!(first.updated_resources() == ["up+item://late"]);
+    // A subscription waits until there is room.
+    let mut third = server.test_client(Revision::V2025_11_25);
+    for id in 1000..1300 {
+        third.subscribe(&format!("up+item://{id}")).await.unwrap();
+    }
+    eventually!(events.lock().unwrap().contains(&"subscribe item://1253".to_owned()));
+    for id in 1000..1046 {
+        let uri = format!("up+item://{id}");
+        assert!(!events.lock().unwrap().contains(&"subscribe item://1299".to_owned()));
+        third.request("resources/unsubscribe", json!({ "uri": uri })).await.unwrap();
+    }
+    eventually!(events.lock().unwrap().contains(&"subscribe item://1299".to_owned()));
+}
+
+/// The first replies of a stateless upstream to attempts to subscribe to its lists, and to read its capabilities again, and how
+/// many of these attempts there are. Later ones succeed, and the upstream has a prompt then.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_is_subscribed_to_when_it_responds() {
+    type Replies = &'static [fn() -> Reply];
+    const LATER: fn() -> Reply = || Reply::Error(json!({"code": -32000, "message": "later"}));
+    const UNKNOWN: fn() -> Reply = || Reply::Error(json!({"code": -32601, "message": "unknown"}));
+    type Case = (&'static str, Replies, Replies, (usize, usize), bool);
+    let cases: [Case; 3] = [
+        ("no acknowledgement", &[|| Reply::Hang], &[], (2, 1), true),
+        ("no capabilities", &[LATER], &[LATER, || Reply::Hang], (2, 3), true),
+        ("no method for capabilities", &[LATER], &[UNKNOWN], (2, 1), false),
+    ];
+    for (case, listens, discoveries, (listening, discovering), has_prompt) in cases {
+        let (listened, discovered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let fake = fake::start(move |method, _| match method {
+            "subscriptions/listen" => match listens.get(listened.fetch_add(1, Ordering::Relaxed)) {
+                Some(reply) => reply(),
+                None => Reply::Subscribed,
+            },
+            // The first one opens the connection.
+            "server/discover" => match discovered.fetch_add(1, Ordering::Relaxed) {
+                0 => fake::discovered(json!({"tools": {}})),
+                number => match discoveries.get(number - 1) {
+                    Some(reply) => reply(),
+                    None => fake::discovered(json!({"tools": {}, "prompts": {}})),
+                },
+            },
+            _ => Reply::Result(json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "tools": [tool("a")], "prompts": [{"name": "b"}],
+            })),
+        })
+        .await;
+        let upstream = Upstream::http(url(&fake.address)).timeout(Duration::from_millis(300));
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+        let mut client = server.test_client(Revision::V2026_07_28);
+        eventually!(fake.count("server/discover") == 1 + discovering);
+        if has_prompt {
+            eventually!(client.prompts().await.is_ok_and(|prompts| prompts.len() == 1));
+        }
+        // More than the next pause.
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let counts = (fake.count("subscriptions/listen"), fake.count("server/discover"));
+        assert_eq!(counts, (listening, 1 + discovering), "{case}");
+    }
+}
+
+/// The first revision has no capability for completions.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_of_the_first_revision_may_have_no_completions() {
+    let fake = fake::start(|method, _| match method {
+        "initialize" => Reply::Result(json!({
+            "protocolVersion": "2024-11-05", "capabilities": {"prompts": {}}, "serverInfo": {"name": "fake", "version": "1"},
+        })),
+        "prompts/list" => Reply::Result(json!({"prompts": [{"name": "greet", "arguments": [{"name": "style"}]}]})),
+        "completion/complete" => Reply::Error(json!({"code": -32601, "message": "Method not found"})),
+        _ => respond(method),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    let reference = json!({"type": "ref/prompt", "name": "up_greet"});
+    let params = json!({"ref": reference, "argument": {"name": "style", "value": ""}});
+    let result = client.request("completion/complete", params).await.unwrap();
+    assert_eq!((&result["completion"]["values"], fake.count("completion/complete")), (&json!([]), 1), "{result}");
+}
+
+/// The connection and the reading of lists end with the server, also while it has none of the entries.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_is_left_alone_after_its_server() {
+    let invalid = json!({"name": "a", "inputSchema": {"type": "object", "$ref": "#/none"}});
+    for tools in [json!([tool("a")]), json!([]), json!([invalid])] {
+        let held = Arc::new(());
+        let holds = Arc::clone(&held);
+        let listed = tools.clone();
+        let fake = fake::start(move |method, _| lists(method, listed.clone())).await;
+        let upstream = Upstream::http(url(&fake.address)).headers_for(move |_: Option<Identity>| {
+            let _held = &holds;
+            async { Ok::<_, io::Error>(HeaderMap::new()) }
+        });
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+        let built = server.build().unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(Arc::strong_count(&held), 2, "{tools}");
+        drop(built);
+        eventually!(Arc::strong_count(&held) == 1);
+    }
+}
+
+/// Entries that the server leaves out may become valid later.
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_entries_do_not_end_the_reading_of_lists() {
+    let is_valid = Arc::new(AtomicBool::new(false));
+    let valid = Arc::clone(&is_valid);
+    let fake = fake::start(move |method, _| {
+        let invalid = json!({"name": "a", "inputSchema": {"type": "object", "$ref": "#/none"}});
+        match method {
+            "prompts/list" if !valid.load(Ordering::Relaxed) => {
+                Reply::Error(json!({"code": -32000, "message": "later"}))
+            }
+            _ => lists(method, json!([if valid.load(Ordering::Relaxed) { tool("a") } else { invalid }])),
+        }
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2026_07_28);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    is_valid.store(true, Ordering::Relaxed);
+    // An incomplete list is read again.
+    eventually!(client.tools().await.is_ok_and(|tools| tools.len() == 1));
 }
 
 /// Upstreams with equal prefixes keep their own entries, and a list that fails keeps its entries.

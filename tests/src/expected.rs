@@ -6,6 +6,8 @@ use mcp_runtime::Revision;
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
     revision: Revision,
+    /// Whether clients open sessions, in which servers send requests.
+    pub sessions: bool,
     /// The error codes in the range that JSON-RPC reserves.
     pub reserved_codes: &'static [i64],
     /// The error code for a resource that does not exist.
@@ -28,14 +30,19 @@ pub struct Expected {
     pub elicitation: bool,
     /// Whether servers can ask to visit web pages.
     pub url_elicitation: bool,
+    /// Whether samples may use tools.
+    pub sampling_tools: bool,
     /// Whether entries and the server have icons.
     pub icons: bool,
+    /// Whether calls may run as tasks.
+    pub tasks: bool,
     /// Whether a client asks for a task, and `tasks/result` exists.
     pub session_tasks: bool,
 }
 
 const V2024_11_05: Expected = Expected {
     revision: Revision::V2024_11_05,
+    sessions: true,
     reserved_codes: &[-32700, -32600, -32601, -32602, -32603, -32002],
     resource_not_found: -32002,
     null_error_ids: true,
@@ -47,7 +54,9 @@ const V2024_11_05: Expected = Expected {
     structured_content: false,
     elicitation: false,
     url_elicitation: false,
+    sampling_tools: false,
     icons: false,
+    tasks: false,
     session_tasks: false,
 };
 
@@ -68,13 +77,16 @@ const V2025_11_25: Expected = Expected {
     revision: Revision::V2025_11_25,
     null_error_ids: false,
     url_elicitation: true,
+    sampling_tools: true,
     icons: true,
+    tasks: true,
     session_tasks: true,
     ..V2025_06_18
 };
 
 const V2026_07_28: Expected = Expected {
     revision: Revision::V2026_07_28,
+    sessions: false,
     reserved_codes: &[-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022],
     resource_not_found: -32602,
     session_tasks: false,
@@ -83,6 +95,11 @@ const V2026_07_28: Expected = Expected {
 
 /// The expectations of all revisions, oldest first.
 const EXPECTED: [Expected; Revision::ALL.len()] = [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
+
+/// Returns the revisions that meet a condition, oldest first.
+pub fn revisions(condition: impl Fn(&Expected) -> bool) -> Vec<Revision> {
+    EXPECTED.iter().filter(|expected| condition(expected)).map(|expected| expected.revision).collect()
+}
 
 /// Returns the expectations of a revision.
 ///

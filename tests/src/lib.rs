@@ -6,7 +6,7 @@ pub mod golden;
 pub mod messages;
 pub mod schemas;
 
-pub use expected::{Expected, expected};
+pub use expected::{Expected, expected, revisions};
 
 use std::{collections::HashSet, time::Duration};
 

@@ -20,6 +20,15 @@ use crate::{
 /// The maximum time to wait for a response.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The headers of an echo of 2026-07-28, for other clients.
+pub const STATELESS_ECHO: [&str; 5] = [
+    "Accept: application/json, text/event-stream",
+    "Content-Type: application/json",
+    "MCP-Protocol-Version: 2026-07-28",
+    "Mcp-Method: tools/call",
+    "Mcp-Name: echo",
+];
+
 /// The state that the requests of one client share.
 #[derive(Debug, Clone)]
 pub struct Client {

@@ -1,6 +1,10 @@
 //! The machine: its cores and its description.
 
-use std::{fs, process::Command, thread};
+use std::{
+    fs,
+    process::{Command, Stdio},
+    thread,
+};
 
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -34,6 +38,14 @@ impl Cores {
     /// Returns the cores for servers that may use all of them.
     pub fn any(&self) -> Self {
         Self { server: self.all, ..*self }
+    }
+
+    /// Returns the cores for a server with two workers. Of only two cores, the load uses one as well.
+    pub fn two(&self) -> Result<Self> {
+        let mut server = CpuSet::new();
+        let is_allowed = |&core: &usize| self.all.is_set(core).unwrap_or(false);
+        (0..CpuSet::count()).rev().filter(is_allowed).take(2).try_for_each(|core| server.set(core))?;
+        Ok(Self { server, ..*self })
     }
 
     /// Returns the cores for one of several servers. Each has its own core if there are enough.
@@ -71,6 +83,12 @@ fn only(core: usize) -> Result<CpuSet> {
 
 fn this_thread() -> Pid {
     Pid::from_raw(0)
+}
+
+/// Returns whether a program is installed.
+pub fn has_program(name: &str) -> bool {
+    let run = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    run.is_ok_and(|status| status.success())
 }
 
 fn core_count() -> usize {

@@ -7,6 +7,7 @@ mod error;
 mod http;
 mod machine;
 mod message;
+mod others;
 mod replicas;
 mod response;
 mod rows;
@@ -15,6 +16,7 @@ mod scenario;
 mod server;
 mod stdio;
 mod table;
+mod telemetry;
 mod workload;
 
 use std::{
@@ -52,6 +54,10 @@ struct Options {
     results: PathBuf,
     quick: bool,
     counts_only: bool,
+    /// Whether to measure the CPU time of telemetry, and nothing else.
+    telemetry: bool,
+    /// Whether to measure the fastest other frameworks, and nothing else.
+    others: bool,
     /// Whether to measure replicas that share Redis, and nothing else.
     replicas: bool,
     update_bounds: bool,
@@ -85,6 +91,8 @@ impl Options {
             results,
             quick: false,
             counts_only: false,
+            telemetry: false,
+            others: false,
             replicas: false,
             update_bounds: false,
             builds: true,
@@ -96,6 +104,8 @@ impl Options {
             match word.as_str() {
                 "--quick" => options.quick = true,
                 "--counts-only" => options.counts_only = true,
+                "--telemetry" => options.telemetry = true,
+                "--others" => options.others = true,
                 "--replicas" => options.replicas = true,
                 "--update-bounds" => options.update_bounds = true,
                 "--no-builds" => options.builds = false,
@@ -122,6 +132,14 @@ impl Options {
         let programs = Programs { folder: &self.programs };
         if self.counts_only {
             return self.check_counts(&programs, &cores);
+        }
+        if self.telemetry {
+            let table = telemetry::cpu_times(&programs, &cores, self.rounds)?;
+            return self.write_table("telemetry.md", "Telemetry", "minima", &table);
+        }
+        if self.others {
+            let table = others::measure(&programs, &cores, self.durations(), self.rounds)?;
+            return self.write_table("others.md", "Other frameworks", "medians", &table);
         }
         if self.replicas {
             let (programs, cores, durations) = (&programs, &cores, self.durations());
@@ -153,7 +171,11 @@ impl Options {
     /// Counts allocations and instructions of our server, and compares them with the bounds or updates the bounds.
     fn check_counts(&self, programs: &Programs<'_>, cores: &Cores) -> Result<ExitCode> {
         let path = self.bench.join("bounds.toml");
-        let counts = Counts::measure(programs, Implementation::Ours, cores)?;
+        if self.only.is_some() && self.update_bounds {
+            return Err(Failure::new("`--update-bounds` requires all counts, so it excludes `--only`"));
+        }
+        let part = self.only.as_deref().unwrap_or_default();
+        let counts = Counts::measure(programs, Implementation::Ours, cores, part)?;
         if self.update_bounds {
             counts.write(&path, &machine::describe())?;
         }
@@ -173,9 +195,18 @@ impl Options {
         }
         eprintln!("counting allocations and instructions");
         for implementation in Implementation::ALL {
-            measured.counts.insert(implementation, Counts::measure(programs, implementation, cores)?);
+            measured.counts.insert(implementation, Counts::measure(programs, implementation, cores, "")?);
         }
         Ok(measured)
+    }
+
+    /// Prints a table of its own and writes it to the results.
+    fn write_table(&self, file: &str, title: &str, statistic: &str, table: &str) -> Result<ExitCode> {
+        print!("{table}");
+        let (machine, rounds) = (machine::describe(), self.rounds);
+        let text = format!("# {title}\n\n{machine}; {statistic} of {rounds} rounds.\n\n{table}");
+        write(&self.results.join(file), &text)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn durations(&self) -> Durations {

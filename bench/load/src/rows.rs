@@ -6,7 +6,7 @@ use crate::{
     build_cost::BuildCost,
     counts::Counts,
     sample::Sample,
-    scenario::{Cost, Costs, Scenario},
+    scenario::{Cost, Costs, HTTPS_1, HTTPS_2, Scenario},
     server::Implementation,
     table::{
         Row,
@@ -43,6 +43,15 @@ impl Measurements {
                 sample.rate
             })
             .targeting(&[Times(4.0, Implementation::Peer), Times(0.75, Implementation::Limit)]),
+            self.load("stdio echo, 64 in flight, CPU per call", workload::STDIO_ECHO_64, Unit::Seconds, |sample| {
+                sample.cpu
+            }),
+            self.load("HTTP echo, session, CPU per call", workload::HTTP_ECHO_SESSION, Unit::Seconds, |sample| {
+                sample.cpu
+            }),
+            self.load("HTTP echo, 2026-07-28, CPU per call", workload::HTTP_ECHO_STATELESS, Unit::Seconds, |sample| {
+                sample.cpu
+            }),
             self.load("tools/list, 103 tools, CPU per call", workload::STDIO_LIST, Unit::Seconds, |sample| sample.cpu)
                 .targeting(&[Times(1.0 / 30.0, Implementation::Peer)]),
             self.load("stdio echo of 1 MiB, CPU per call", workload::STDIO_BIG_ECHO, Unit::Seconds, |sample| {
@@ -71,9 +80,17 @@ impl Measurements {
             })
             .targeting(&[BIG_ECHO_MEMORY]),
             row("CPU per call with 1,000 tools, relative to 1 tool", Unit::Ratio, |implementation| {
-                self.growth(implementation)
+                self.relative(workload::THOUSAND_TOOLS, workload::ONE_TOOL, implementation)
             })
             .targeting(&[Absolute(1.05)]),
+            row("HTTP echo, CPU per call, 2 workers / 1 worker", Unit::Ratio, |implementation| {
+                self.relative(workload::TWO_WORKERS, workload::HTTP_ECHO_SESSION, implementation)
+            })
+            .targeting(&[Absolute(1.1)]),
+            self.time("HTTPS echo, HTTP/1.1, CPU per call", HTTPS_1).targeting(&[Times(1.25, Implementation::Limit)]),
+            self.memory("HTTPS echo, HTTP/1.1, peak memory", HTTPS_1),
+            self.time("HTTPS echo, HTTP/2, CPU per call", HTTPS_2).targeting(&[Times(1.25, Implementation::Limit)]),
+            self.memory("HTTPS echo, HTTP/2, peak memory", HTTPS_2),
             self.allocations("allocations, stdio echo", "stdio_echo").targeting(&[Absolute(8.0)]),
             self.allocations("allocations, HTTP echo, session", "http_echo_2025_11_25"),
             self.allocations("allocations, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
@@ -144,10 +161,10 @@ impl Measurements {
         })
     }
 
-    /// Returns the CPU time per call with a thousand tools, relative to one tool.
-    fn growth(&self, implementation: Implementation) -> Option<f64> {
+    /// Returns the CPU time per call of a workload, relative to another.
+    fn relative(&self, workload: Workload, to: Workload, implementation: Implementation) -> Option<f64> {
         let cpu = |workload| self.samples.median(workload, implementation, |sample| sample.cpu);
-        Some(cpu(workload::THOUSAND_TOOLS)? / cpu(workload::ONE_TOOL)?)
+        Some(cpu(workload)? / cpu(to)?)
     }
 
     fn build(&self, title: &'static str, kind: &str, unit: Unit, value: fn(&BuildCost) -> f64) -> Row {

@@ -1,13 +1,13 @@
 //! Situations whose memory matters as much as their time.
 
-use std::{collections::HashMap, fmt, thread, time::Duration};
+use std::{collections::HashMap, fmt, fs, process::Command, thread, time::Duration};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::{
     error::{Failure, Result},
     http,
-    machine::Cores,
+    machine::{Cores, has_program},
     message::{Operation, Request, Revision},
     sample::{WARM_UP, median},
     server::{Implementation, Process},
@@ -28,7 +28,12 @@ pub enum Scenario {
     Connections,
     /// Handshakes, after which the sessions are idle.
     Sessions,
+    /// Echoes over HTTPS, over HTTP/1.1 by 16 connections or over HTTP/2 by 8 streams of 4 connections, from `h2load`.
+    Https(&'static [&'static str]),
 }
+
+pub const HTTPS_1: Scenario = Scenario::Https(&["--h1", "-c16"]);
+pub const HTTPS_2: Scenario = Scenario::Https(&["-c4", "-m8"]);
 
 /// The cost of a scenario.
 #[derive(Debug, Clone, Copy)]
@@ -38,14 +43,18 @@ pub struct Cost {
 }
 
 impl Scenario {
-    pub const ALL: [Self; 4] = [Self::PipelinedLists, Self::PendingCalls, Self::Connections, Self::Sessions];
+    pub const ALL: [Self; 6] =
+        [Self::PipelinedLists, Self::PendingCalls, Self::Connections, Self::Sessions, HTTPS_1, HTTPS_2];
 
-    /// Returns the implementations that support the scenario: the limit has neither a function that waits nor sessions.
+    /// Returns the implementations that support the scenario: rmcp has no HTTPS, and the limit has neither a function that
+    /// waits nor sessions.
     fn implementations(self) -> impl Iterator<Item = Implementation> {
-        let has_limit = matches!(self, Self::PipelinedLists | Self::Connections);
-        Implementation::ALL
-            .into_iter()
-            .filter(move |&implementation| has_limit || implementation != Implementation::Limit)
+        let excluded = match self {
+            Self::PipelinedLists | Self::Connections => None,
+            Self::PendingCalls | Self::Sessions => Some(Implementation::Limit),
+            Self::Https(_) => Some(Implementation::Peer),
+        };
+        Implementation::ALL.into_iter().filter(move |&implementation| Some(implementation) != excluded)
     }
 
     fn measure(
@@ -62,17 +71,20 @@ impl Scenario {
             Self::PendingCalls => pending_calls(programs, implementation, cores),
             Self::Connections => connections(programs, implementation, cores),
             Self::Sessions => sessions(programs, implementation, cores, if quick { 1_000 } else { 5_000 }),
+            Self::Https(client) => https(programs, implementation, cores, client, if quick { 2_000 } else { 20_000 }),
         }
     }
 }
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match *self {
             Self::PipelinedLists => "100,000 pipelined lists: CPU time, and memory afterwards",
             Self::PendingCalls => "1,000 pending calls: CPU time and memory of one",
             Self::Connections => "1,000 connections at once: CPU time and memory of one",
             Self::Sessions => "5,000 idle sessions: CPU time and memory of one",
+            HTTPS_1 => "HTTPS with HTTP/1.1: echo, 16 connections: CPU time of one, and peak memory",
+            Self::Https(_) => "HTTPS with HTTP/2: echo, 4 connections with 8 streams: CPU time of one, and peak memory",
         })
     }
 }
@@ -92,6 +104,10 @@ impl Costs {
     pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, quick: bool, part: &str) -> Result<()> {
         allow_many_files()?;
         for scenario in Scenario::ALL.into_iter().filter(|scenario| scenario.to_string().contains(part)) {
+            if matches!(scenario, Scenario::Https(_)) && !has_program("h2load") {
+                eprintln!("{scenario}: skipped, h2load is not installed");
+                continue;
+            }
             for implementation in scenario.implementations() {
                 let cost = scenario
                     .measure(programs, implementation, cores, quick)
@@ -174,6 +190,40 @@ fn sessions(programs: &Programs<'_>, implementation: Implementation, cores: &Cor
     open(WARM_UP)?;
     let (cost, ()) = cost_of(&process, sessions, || open(sessions))?;
     Ok(cost)
+}
+
+fn https(
+    programs: &Programs<'_>,
+    implementation: Implementation,
+    cores: &Cores,
+    client: &[&str],
+    calls: usize,
+) -> Result<Cost> {
+    let name = if implementation == Implementation::Limit { "limit-tls" } else { "ours-tls" };
+    let [certificate, key, body] = ["cert.pem", "key.pem", "echo.json"].map(|file| programs.folder.join(file));
+    let mut call = Vec::new();
+    Request::new(Operation::Echo, Revision::Stateless).write(1, &mut call);
+    fs::write(&body, call)?;
+    let [certificate, key, body] = [certificate, key, body].map(|path| path.display().to_string());
+    let program = programs.named(name).words(&["--tls-cert", &certificate, "--tls-key", &key]);
+    let (process, address) = program.http(cores)?;
+    let send = |client: &[&str], calls: usize| {
+        let mut command = Command::new("h2load");
+        command.args(client).args(["-n", &calls.to_string(), "-d", &body]);
+        for header in http::STATELESS_ECHO {
+            command.args(["-H", header]);
+        }
+        let output = command.arg(format!("https://{address}/mcp")).output()?;
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        let all = output.contains(&format!("status codes: {calls} 2xx"));
+        if all { Ok(()) } else { Err(Failure::new(format!("h2load: expected {calls} responses: {output}"))) }
+    };
+    send(&["-c1", client[0]], WARM_UP)?;
+    process.reset_peak()?;
+    let (cpu, memory) = (process.cpu()?, process.resident()?);
+    send(client, calls)?;
+    let seconds = (process.cpu()? - cpu).as_secs_f64() / calls as f64;
+    Ok(Cost { seconds, bytes: process.peak()?.saturating_sub(memory) as f64 })
 }
 
 /// The growth of the memory that a server has allocated, in bytes.

@@ -98,7 +98,7 @@ impl Program {
         let mut stderr = BufReader::new(process.child.stderr.take().expect("stderr is a pipe"));
         let mut line = String::new();
         while stderr.read_line(&mut line)? > 0 {
-            if let Some((_, url)) = line.split_once("http://") {
+            if let Some((_, url)) = line.split_once("://") {
                 let address = url.split('/').next().and_then(|address| address.parse().ok());
                 let address = address.ok_or_else(|| Failure::new(format!("invalid address in {line}")))?;
                 thread::spawn(move || stderr.read_to_end(&mut Vec::new()));

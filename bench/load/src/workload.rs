@@ -29,15 +29,17 @@ pub struct Workload {
     /// The number of calls in flight. Over HTTP, also the number of connections.
     pub in_flight: usize,
     pub tools: usize,
+    /// Whether the server has two cores, and thus two workers over HTTP, instead of one.
+    pub two_workers: bool,
 }
 
 impl Workload {
     const fn stdio(operation: Operation, in_flight: usize) -> Self {
-        Self { transport: Transport::Stdio, operation, in_flight, tools: TOOLS }
+        Self { transport: Transport::Stdio, operation, in_flight, tools: TOOLS, two_workers: false }
     }
 
     const fn http(revision: Revision, operation: Operation, in_flight: usize) -> Self {
-        Self { transport: Transport::Http(revision), operation, in_flight, tools: TOOLS }
+        Self { transport: Transport::Http(revision), operation, in_flight, tools: TOOLS, two_workers: false }
     }
 
     const fn with_tools(self, tools: usize) -> Self {
@@ -71,6 +73,7 @@ impl Workload {
             (Transport::Http(_), connections) => format!("{connections} connections"),
         };
         match self.tools {
+            TOOLS if self.two_workers => format!("{transport}: {operation}, {load}, 2 workers"),
             TOOLS => format!("{transport}: {operation}, {load}"),
             1 => format!("{transport}: {operation}, {load}, 1 tool"),
             tools => format!("{transport}: {operation}, {load}, {tools} tools"),
@@ -84,13 +87,14 @@ pub const STDIO_SEARCH: Workload = Workload::stdio(Operation::Search, 1);
 pub const STDIO_LIST: Workload = Workload::stdio(Operation::List(TOOLS), 1);
 pub const HTTP_ECHO_SESSION: Workload = Workload::http(Revision::Session, Operation::Echo, 16);
 pub const HTTP_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Operation::Echo, 16);
+pub const TWO_WORKERS: Workload = Workload { two_workers: true, ..HTTP_ECHO_SESSION };
 pub const STDIO_BIG_ECHO: Workload = Workload::stdio(Operation::BigEcho, 1);
 pub const HTTP_BIG_ECHO_SESSION: Workload = Workload::http(Revision::Session, Operation::BigEcho, 1);
 pub const HTTP_BIG_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Operation::BigEcho, 1);
 pub const ONE_TOOL: Workload = STDIO_ECHO_64.with_tools(1);
 pub const THOUSAND_TOOLS: Workload = STDIO_ECHO_64.with_tools(1000);
 
-pub const ALL: [Workload; 13] = [
+pub const ALL: [Workload; 14] = [
     STDIO_ECHO_64,
     STDIO_ECHO,
     STDIO_SEARCH,
@@ -98,6 +102,7 @@ pub const ALL: [Workload; 13] = [
     STDIO_BIG_ECHO,
     STDIO_LIST,
     HTTP_ECHO_SESSION,
+    TWO_WORKERS,
     HTTP_ECHO_STATELESS,
     Workload::http(Revision::Stateless, Operation::Search, 16),
     HTTP_BIG_ECHO_SESSION,
@@ -158,7 +163,8 @@ impl Samples {
     }
 }
 
-fn measure(program: &Program, workload: &Workload, cores: &Cores, durations: Durations) -> Result<Sample> {
+pub fn measure(program: &Program, workload: &Workload, cores: &Cores, durations: Durations) -> Result<Sample> {
+    let cores = &if workload.two_workers { cores.two()? } else { *cores };
     match workload.transport {
         Transport::Stdio => {
             let mut process = program.stdio(cores)?;

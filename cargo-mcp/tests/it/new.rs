@@ -179,7 +179,7 @@ fn invalid_command_lines_are_rejected_with_help() {
         (
             &["weather", "--from", "cobol"],
             "error: unknown example `cobol`\n\
-             help: available examples: `ask`, `cluster`, `everything`, `files`, `hello`, `jobs`, `mount_axum`, `notes`, `observability`, `protected`\n\
+             help: available examples: `ask`, `cluster`, `dashboard`, `everything`, `files`, `gateway`, `hello`, `jobs`, `mount_axum`, `notes`, `observability`, `protected`\n\
              help: `cargo mcp new --list` describes the examples\n",
         ),
         (

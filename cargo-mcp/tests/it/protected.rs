@@ -22,6 +22,8 @@ use url::{Url, form_urlencoded};
 pub(crate) struct Behaviour {
     /// The status and the challenge of responses to requests without a valid token.
     pub(crate) refusal: (u16, Option<&'static str>),
+    /// The status of responses to requests with an invalid token, if it is another.
+    pub(crate) refusal_of_tokens: Option<u16>,
     /// The protected-resource metadata with its content type.
     pub(crate) resource: (&'static str, Value),
     /// The metadata of the authorization server.
@@ -44,6 +46,7 @@ impl Default for Behaviour {
     fn default() -> Self {
         Self {
             refusal: (401, Some(CHALLENGE)),
+            refusal_of_tokens: None,
             resource: (
                 "application/json",
                 json!({"resource": "{origin}/mcp", "authorization_servers": ["{origin}"], "bearer_methods_supported": ["header"]}),
@@ -211,7 +214,7 @@ fn mcp(state: &State, origin: &str, headers: &HeaderMap, query: &BTreeMap<String
     };
     let Some(scopes) = scopes else {
         let (status, challenge) = state.behaviour.refusal;
-        return refuse(status, challenge);
+        return refuse(state.behaviour.refusal_of_tokens.filter(|_| header.is_some()).unwrap_or(status), challenge);
     };
     let json = |status: u16, message: Value| {
         let status = StatusCode::from_u16(status).expect("a status");

@@ -45,6 +45,22 @@ async fn a_slash_at_the_end_of_the_path_is_ignored() {
     }
 }
 
+/// Below another router, the service sees a path without the prefix.
+#[tokio::test]
+async fn the_application_can_be_nested() {
+    let app = app().unwrap().0;
+    let nested = Router::new().nest("/tea", app.clone()).nest("/office/tea", app);
+    for path in ["/tea/mcp", "/office/tea/mcp"] {
+        for revision in Revision::ALL {
+            let client = TestClient::over_http(nested.clone(), path, revision);
+            let mut client = client.with_header("authorization", "Bearer ada-secret");
+            let result = client.call("whoami", ()).await.unwrap();
+            assert!(result.text().starts_with("Ada"), "{path} {revision}: {}", result.text());
+            assert_eq!(client.tools().await.unwrap().len(), 2, "{path} {revision}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn tools_can_read_the_user_and_the_headers() {
     let app = app().unwrap().0;

@@ -15,7 +15,11 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use mcp_runtime::{Context, Elicit, Fault, Handle, Server, ask::Answer, prompt, resource, server, tool};
+use mcp_runtime::{
+    Context, Elicit, Fault, Handle, Server,
+    ask::{Answer, SampleRequest},
+    prompt, resource, server, tool,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::sleep;
@@ -66,9 +70,12 @@ struct Confirm {
     sure: bool,
 }
 
-/// Order an item, once the user has confirmed it.
+/// Order an item, once the user has confirmed it. Dodos cannot be ordered.
 #[tool(destructive = false)]
 async fn order(ctx: &Context, handle: &Handle, item: String) -> Result<String, Fault> {
+    if item == "dodo" {
+        return Err(Fault::custom(-32050, "there are no dodos"));
+    }
     let answer = ctx.elicit::<Confirm>("confirm", format!("Order {item}?")).await?;
     if !matches!(answer, Answer::Accept(Confirm { sure: true })) {
         return Ok("no order".to_owned());
@@ -77,10 +84,16 @@ async fn order(ctx: &Context, handle: &Handle, item: String) -> Result<String, F
     Ok(format!("ordered {item}"))
 }
 
-/// Count everything in stock.
+/// Let the client's model advertise an item.
+#[tool(read_only)]
+async fn slogan(ctx: &Context, item: String) -> Result<String, Fault> {
+    Ok(ctx.ask(SampleRequest::new(format!("Advertise {item}"))).await?.text())
+}
+
+/// Count everything in stock, which takes some minutes.
 #[tool(task, read_only)]
-async fn take_stock() -> String {
-    sleep(Duration::from_millis(50)).await;
+async fn take_stock(minutes: u8) -> String {
+    sleep(Duration::from_secs(60) * u32::from(minutes) + Duration::from_millis(50)).await;
     "42 items".to_owned()
 }
 
@@ -117,6 +130,7 @@ fn main(server: Server) -> Result<Server, mcp_otel::Error> {
     let url = std::env::var("PRICES_URL").unwrap_or_else(|_| "http://127.0.0.1:8090".to_owned());
     Ok(mcp_otel::from_env()?
         .observe(server)
+        .with_skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"))
         .with_state(Prices { client: Client::builder(TokioExecutor::new()).build_http(), url }))
 }
 

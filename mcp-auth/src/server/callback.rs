@@ -279,5 +279,6 @@ fn restart_url(server: &Inner, request: &AuthorizationRequest) -> String {
         ("scope", &scope),
     ];
     parameters.extend(request.state.as_deref().map(|state| ("state", state)));
+    parameters.extend(request.key.as_deref().map(|key| ("dpop_jkt", key)));
     with_parameters(&server.options.url(&server.options.endpoints.authorization), &parameters)
 }

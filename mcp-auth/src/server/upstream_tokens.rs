@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use mcp_runtime::Context;
+use mcp_runtime::{Context, auth::Identity};
 
 use super::{
     grants::{self, Grant},
@@ -43,7 +43,11 @@ impl UpstreamTokens {
     ///
     /// Returns an error if the caller has none, or if it cannot be refreshed.
     pub async fn of(&self, ctx: &Context) -> Result<String, UpstreamTokenError> {
-        let identity = ctx.identity().ok_or(UpstreamTokenError::NoLogin)?;
+        self.of_identity(ctx.identity(), Peer::from(ctx.peer_addr())).await
+    }
+
+    async fn of_identity(&self, identity: Option<&Identity>, peer: Peer) -> Result<String, UpstreamTokenError> {
+        let identity = identity.ok_or(UpstreamTokenError::NoLogin)?;
         let text = |name: &str| identity.claim(name).and_then(serde_json::Value::as_str);
         let is_own = text("iss") == Some(&self.0.options.issuer);
         let grant = text("grant").filter(|_| is_own).ok_or(UpstreamTokenError::NoLogin)?;
@@ -51,7 +55,7 @@ impl UpstreamTokens {
         if is_fresh(&self.0, &found) {
             return Ok(found.tokens.access);
         }
-        let (server, id, peer) = (Arc::clone(&self.0), grant.to_owned(), Peer::from(ctx.peer_addr()));
+        let (server, id) = (Arc::clone(&self.0), grant.to_owned());
         grants::exclusively(&self.0, grant, async move { renewed(&server, &id, peer).await }).await?
     }
 
@@ -80,13 +84,30 @@ impl UpstreamTokens {
         audience: &str,
         scopes: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<String, UpstreamTokenError> {
-        let mut scope = String::new();
-        for name in scopes {
-            scope.push_str(if scope.is_empty() { "" } else { " " });
-            scope.push_str(name.as_ref());
-        }
+        let scope = joined(scopes);
         let token = self.of(ctx).await?;
-        let exchanged = self.0.upstream.exchange_token(&token, audience, &scope).await;
+        self.exchange_token(&token, audience, &scope).await
+    }
+
+    /// Exchanges the access token of a user, as [`exchange`](Self::exchange) does, outside of a call: for a connection to another
+    /// service that is opened in the name of the user.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`exchange`](Self::exchange) does.
+    pub async fn exchange_for(
+        &self,
+        user: &Identity,
+        audience: &str,
+        scopes: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<String, UpstreamTokenError> {
+        let scope = joined(scopes);
+        let token = self.of_identity(Some(user), Peer::from(None)).await?;
+        self.exchange_token(&token, audience, &scope).await
+    }
+
+    async fn exchange_token(&self, token: &str, audience: &str, scope: &str) -> Result<String, UpstreamTokenError> {
+        let exchanged = self.0.upstream.exchange_token(token, audience, scope).await;
         exchanged.map_err(|error| {
             tracing::warn!(%error, audience, "the token of a user cannot be exchanged");
             match error {
@@ -95,6 +116,16 @@ impl UpstreamTokens {
             }
         })
     }
+}
+
+/// Returns the parameter `scope`.
+fn joined(scopes: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let mut scope = String::new();
+    for name in scopes {
+        scope.push_str(if scope.is_empty() { "" } else { " " });
+        scope.push_str(name.as_ref());
+    }
+    scope
 }
 
 /// Returns whether the token of a grant does not expire soon, or cannot be renewed.

@@ -8,7 +8,7 @@ use http::HeaderName;
 use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _, Identity};
 use serde_json::{Value, json};
 
-use super::{authenticate, bearer, refusal, with_headers};
+use super::{authenticate, bearer, log::Log, refusal, with_headers};
 use crate::{ApiKeys, NewApiKey, clock::Clock};
 
 fn write(path: &Path, keys: &[&NewApiKey]) {
@@ -109,11 +109,13 @@ async fn the_file_is_read_again_when_it_changes() {
     assert_eq!(accepted().await, (true, true));
     write(&path, &[&second]);
     assert_eq!(accepted().await, (false, true));
-    // An editor that has written a part of the file locks nobody out, and neither does a missing file.
+    // While the file is missing, or only partly written, the earlier keys remain valid. Each case is reported once.
+    let (log, _guard) = Log::listen();
     fs::write(&path, r#"{"keys": ["#).unwrap();
-    assert_eq!(accepted().await, (false, true));
+    assert_eq!([accepted().await, accepted().await], [(false, true); 2]);
     fs::remove_file(&path).unwrap();
-    assert_eq!(accepted().await, (false, true));
+    assert_eq!([accepted().await, accepted().await], [(false, true); 2]);
+    assert_eq!(log.all().matches("path=").count(), 2, "{}", log.all());
     write(&path, &[&first]);
     assert_eq!(accepted().await, (true, false));
     write(&path, &[]);

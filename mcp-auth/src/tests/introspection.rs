@@ -182,11 +182,12 @@ async fn active_tokens_are_cached_but_not_beyond_their_expiry() {
         assert_eq!(refusal(&error), (Kind::Invalid, "the token is not active", None), "{cached_for}");
     }
     let (issuer, introspection, _) = start(basic(), TIMEOUT).await;
-    issuer.respond(|_| Reply::Json(active(json!({}))));
     let introspection = introspection.cache(0);
-    for expected in 1..4 {
-        bearer(&introspection, "opaque").await.unwrap();
-        assert_eq!(issuer.received("/introspect").len(), expected);
+    for is_active in [true, true, false, true] {
+        let before = issuer.received("/introspect").len();
+        issuer.respond(move |_| Reply::Json(active(json!({"active": is_active}))));
+        assert_eq!(bearer(&introspection, "opaque").await.is_ok(), is_active);
+        assert_eq!(issuer.received("/introspect").len(), before + 1);
     }
 }
 
@@ -204,6 +205,27 @@ async fn requests_to_the_issuer_are_bounded() {
     }
     let further = bearer(&*introspection, "further");
     assert!(tokio::time::timeout(Duration::ZERO, further).await.is_err(), "the request waits");
+    assert_eq!(issuer.received("/introspect").len(), 64);
+}
+
+/// Requests that have waited use the answer about their token.
+#[tokio::test]
+async fn waiting_requests_with_one_token_are_answered_together() {
+    let (issuer, introspection, _) = start(basic(), Duration::from_secs(60)).await;
+    let (gate, introspection) = (Arc::new(Notify::new()), Arc::new(introspection));
+    let held = Arc::clone(&gate);
+    issuer.respond(move |_| Reply::After(Arc::clone(&held), Box::new(Reply::Json(active(json!({}))))));
+    let mut waiting = JoinSet::new();
+    for _ in 0..100 {
+        let introspection = Arc::clone(&introspection);
+        waiting.spawn(async move { bearer(&*introspection, "opaque").await.is_ok() });
+    }
+    while issuer.received("/introspect").len() < 64 {
+        tokio::task::yield_now().await;
+    }
+    issuer.respond(|_| Reply::Json(active(json!({}))));
+    gate.notify_waiters();
+    assert_eq!(waiting.join_all().await, [true; 100]);
     assert_eq!(issuer.received("/introspect").len(), 64);
 }
 

@@ -159,6 +159,11 @@ async fn keys_without_names_are_fetched_when_none_fits() {
     bearer(&jwt, &token(&issuer, &new)).await.unwrap();
     let error = bearer(&jwt, &token(&issuer, &old)).await.unwrap_err();
     assert_eq!(error.message(), "the signature of the token is invalid");
+    // A token that names a key is not of one without a name.
+    let named = Signer::p256("named");
+    issuer.publish(&[&new, &named]);
+    clock.advance(Duration::from_secs(11));
+    bearer(&jwt, &token(&issuer, &named)).await.unwrap();
 }
 
 #[tokio::test]

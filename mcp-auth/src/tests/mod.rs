@@ -9,6 +9,7 @@ mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
+mod log;
 #[cfg(feature = "server")]
 mod second_order;
 mod server;

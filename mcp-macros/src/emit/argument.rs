@@ -13,6 +13,9 @@ use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 ///     description: Cow::Borrowed { 0: "How many notes to return." },
 ///     ty: {
 ///         use AnyDecoding as _;
+///         let integers = Decoding::<usize>::INTEGERS;
+///         assert!(represents(integers, 1), "{}", "`1..=100` of `limit` exceeds the range of its type");
+///         assert!(represents(integers, 100), "{}", "`1..=100` of `limit` exceeds the range of its type");
 ///         ArgumentType::of::<usize>(Decoding::<usize>::ENFORCES_SCHEMA)
 ///     },
 ///     default: Some(ArgumentDefault::Json("10")),
@@ -33,6 +36,7 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
     let function = |path| server_function(path, &quote_spanned!(here()=> complete), private);
     let complete = option(argument.complete.as_ref().map(function));
     let env = option(argument.env.as_ref());
+    let assertions = assertions(argument, private);
     quote_spanned! {here()=>
         #private::ArgumentEntry {
             name: #name,
@@ -41,6 +45,7 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
             ty: {
                 #[allow(unused_imports)]
                 use #private::AnyDecoding as _;
+                #assertions
                 #private::ArgumentType::of::<#ty>(#private::Decoding::<#ty>::ENFORCES_SCHEMA)
             },
             default: #default,
@@ -50,6 +55,57 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
             flattened: #flattened,
         }
     }
+}
+
+/// Emits the check that the type of an argument can represent its bounds and its default. The macro itself checks only
+/// types that it recognises by their tokens.
+fn assertions(argument: &Argument, private: &TokenStream) -> TokenStream {
+    let Argument { name, ty, .. } = argument;
+    let bounds = argument.rules.iter().filter_map(|rule| match rule {
+        Rule::Minimum(Bound::Integer(bound)) | Rule::Maximum(Bound::Integer(bound)) => Some(*bound),
+        Rule::ExclusiveMaximum(Bound::Integer(bound)) => bound.checked_sub(1),
+        _ => None,
+    });
+    let range = format!("`{}` of `{name}` exceeds the range of its type", range(&argument.rules));
+    let default = match &argument.default {
+        Some(Default::Json(json)) => json.parse().ok(),
+        _ => None,
+    };
+    let default = default.map(|default: i128| {
+        (default, format!("the default `{default}` of `{name}` is outside the range of its type"))
+    });
+    let integers = bounds.map(|bound| (bound, range.clone())).chain(default);
+    let span = ty.clone().into_iter().next().map_or_else(here, |token| token.span().resolved_at(here()));
+    let assertion = |(integer, message): (i128, String)| {
+        let integer = Literal::i128_suffixed(integer);
+        quote_spanned!(span=> ::core::assert!(#private::represents(integers, #integer), "{}", #message);)
+    };
+    let assertions: Vec<_> = integers.map(assertion).collect();
+    if assertions.is_empty() {
+        return TokenStream::new();
+    }
+    quote_spanned! {here()=>
+        let integers = #private::Decoding::<#ty>::INTEGERS;
+        #(#assertions)*
+    }
+}
+
+/// Returns the range to which rules restrict a number, as it is written in the annotation.
+fn range(rules: &[Rule]) -> String {
+    let shown = |bound: &Bound| match bound {
+        Bound::Integer(integer) => integer.to_string(),
+        Bound::Float(float) => format!("{float:?}"),
+    };
+    let (mut low, mut dots, mut high) = (String::new(), "..", String::new());
+    for rule in rules {
+        match rule {
+            Rule::Minimum(bound) => low = shown(bound),
+            Rule::Maximum(bound) => (dots, high) = ("..=", shown(bound)),
+            Rule::ExclusiveMaximum(bound) => high = shown(bound),
+            _ => {}
+        }
+    }
+    format!("{low}{dots}{high}")
 }
 
 fn default(default: &Default, ty: &TokenStream, private: &TokenStream) -> TokenStream {

@@ -14,11 +14,6 @@ use crate::{
     syntax::{CompleteSyntax, Function, ResourceSyntax},
 };
 
-/// The scheme of the URIs of pages.
-pub(super) const PAGE_SCHEME: &str = "ui://";
-/// The media type of pages.
-pub(super) const PAGE_TYPE: &str = "text/html;profile=mcp-app";
-
 /// A checked resource or resource template.
 pub(crate) struct Resource {
     pub(crate) common: Common,
@@ -45,8 +40,9 @@ impl Resource {
         enclosing_type: &EnclosingType,
         errors: &mut Errors,
     ) -> (Self, Function) {
-        if let Some(uri) = given.uri.as_ref().filter(|uri| uri.value().starts_with(PAGE_SCHEME))
-            && given.mime.as_ref().is_none_or(|mime| mime.value() != PAGE_TYPE)
+        #[cfg(feature = "ui")]
+        if let Some(uri) = given.uri.as_ref().filter(|uri| uri.value().starts_with(mcp_page::SCHEME))
+            && given.mime.as_ref().is_none_or(|mime| mime.value() != mcp_page::MEDIA_TYPE)
         {
             let message = "the scheme `ui` is reserved for pages";
             errors.help(uri, message, "write `#[ui(…)]` instead of `#[resource(…)]`");

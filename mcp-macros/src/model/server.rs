@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The command-line options of every server.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 18] = [
     "allow-host",
     "allow-origin",
     "backend",
@@ -25,6 +25,8 @@ const OPTIONS: [&str; 16] = [
     "schema",
     "socket-mode",
     "state-key",
+    "tls-cert",
+    "tls-key",
     "token-file",
     "trusted-proxies",
     "version",

@@ -55,12 +55,12 @@ local function remove_expired(now)
     end
 end
 
--- Adds a new record to the lists. Its version is random: one of sixteen removes more names of expired records than have
+-- Adds a new record to the lists. Its version is random: one of 64 removes more names of expired records than have
 -- been added meanwhile.
 local function add(name, account, now, ttl, version)
     redis.call('ZADD', KEYS[2], 0, name)
     set_expiry(name, account, now, ttl)
-    if string.byte(version, 8) % 16 == 0 then
+    if string.byte(version, 8) % 64 == 0 then
         remove_expired(now)
     end
 end

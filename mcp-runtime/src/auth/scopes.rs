@@ -1,8 +1,9 @@
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
+use crate::debug::debug;
 
 /// The OAuth scopes that an operation requires: all of several, one of several, or a combination.
 ///
@@ -188,11 +189,7 @@ impl Hierarchy {
     }
 }
 
-impl fmt::Debug for Hierarchy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hierarchy").field("pairs", &self.pairs).finish_non_exhaustive()
-    }
-}
+debug!(Hierarchy, self, pairs: self.pairs);
 
 /// The author's rules that decide whether an identity meets a requirement.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,5 @@
 use std::{
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +13,7 @@ use super::{
     authenticator::{credentials, is_token68},
 };
 use crate::{
+    debug::debug,
     random,
     replace_file::{Readers, lock_directory, replace_file},
 };
@@ -84,12 +85,8 @@ impl Authenticator for TokenFile {
     }
 }
 
-/// Omits the digest, which would allow to test guesses of a short token.
-impl fmt::Debug for TokenFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenFile").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+// Omits the digest, which would allow to test guesses of a short token.
+debug!(TokenFile, self, path: self.path);
 
 fn read_or_generate(path: &Path) -> io::Result<String> {
     if let Some(token) = read(path)? {

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::error::BackendFuture;
+use super::{error::BackendFuture, records::call_target};
+use crate::debug::debug;
 
 /// Bounded sequences of entries with a limited lifetime, which any process can append to, read and follow.
 ///
@@ -80,34 +81,44 @@ pub trait EventLogs: fmt::Debug + Send + Sync + 'static {
     fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()>;
 }
 
-impl<L: EventLogs + ?Sized> EventLogs for Arc<L> {
-    fn append<'a>(
-        &'a self,
-        key: &'a str,
-        after: LogPosition,
-        entries: Vec<Vec<u8>>,
-        bounds: LogBounds,
-    ) -> BackendFuture<'a, Append> {
-        (**self).append(key, after, entries, bounds)
-    }
+/// Implements [`EventLogs`] as [`forward_records`](super::records::forward_records) implements records.
+macro_rules! forward_logs {
+    ([$($generics:tt)*] $ty:ty, $this:ident, $call:ident) => {
+        impl<$($generics)*> EventLogs for $ty {
+            fn append<'a>(
+                &'a $this,
+                key: &'a str,
+                after: LogPosition,
+                entries: Vec<Vec<u8>>,
+                bounds: LogBounds,
+            ) -> BackendFuture<'a, Append> {
+                $call!($this, Append append(key, after, entries, bounds), key, entries.concat())
+            }
 
-    fn read<'a>(
-        &'a self,
-        key: &'a str,
-        after: LogPosition,
-        limit: usize,
-    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
-        (**self).read(key, after, limit)
-    }
+            fn read<'a>(
+                &'a $this,
+                key: &'a str,
+                after: LogPosition,
+                limit: usize,
+            ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
+                $call!($this, Read read(key, after, limit), key, b"")
+            }
 
-    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
-        (**self).appended(key, after)
-    }
+            fn appended<'a>(&'a $this, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
+                $call!($this, Appended appended(key, after), key, b"")
+            }
 
-    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        (**self).remove(key)
-    }
+            fn remove<'a>(&'a $this, key: &'a str) -> BackendFuture<'a, ()> {
+                $call!($this, Remove remove(key), key, b"")
+            }
+        }
+    };
 }
+
+#[cfg(feature = "cluster")]
+pub(crate) use forward_logs;
+
+forward_logs!([L: EventLogs + ?Sized] Arc<L>, self, call_target);
 
 /// The outcome of [`EventLogs::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,9 +194,5 @@ impl EventLogEntry {
     }
 }
 
-/// Omits the value, which may be secret.
-impl fmt::Debug for EventLogEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventLogEntry").field("position", &self.position).field("bytes", &self.value.len()).finish()
-    }
-}
+// Omits the value, which may be secret.
+debug!(EventLogEntry, self, position: self.position, bytes: self.value.len());

@@ -8,7 +8,8 @@ use std::{
 
 use super::{
     Append, Backend, BackendError, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, Record,
-    RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics,
+    RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, forward_logs,
+    forward_records, forward_topics,
 };
 use crate::telemetry::{BackendOperation, SharedTelemetry, Telemetry as _};
 
@@ -62,90 +63,16 @@ impl fmt::Debug for MeasuredBackend {
     }
 }
 
-impl Records for MeasuredBackend {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.measure("get", self.backend.get(key))
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        self.measure("set", self.backend.set(key, condition, value, ttl))
-    }
-
-    fn insert<'a>(
-        &'a self,
-        group: &'a str,
-        name: &'a str,
-        value: Vec<u8>,
-        ttl: Duration,
-        quota: RecordQuota<'a>,
-    ) -> BackendFuture<'a, Insertion> {
-        self.measure("insert", self.backend.insert(group, name, value, ttl, quota))
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        self.measure("delete", self.backend.delete(key, condition))
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        self.measure("list", self.backend.list(group, after, limit))
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.measure("count", self.backend.count(group))
-    }
-
-    fn now(&self) -> BackendFuture<'_, Timestamp> {
-        self.measure("now", self.backend.now())
-    }
+macro_rules! measured {
+    // It waits until something happens.
+    ($this:ident, Appended $method:ident($($argument:ident),*), $key:expr, $value:expr) => {
+        $this.backend.$method($($argument),*)
+    };
+    ($this:ident, $kind:ident $method:ident($($argument:ident),*), $key:expr, $value:expr) => {
+        $this.measure(stringify!($method), $this.backend.$method($($argument),*))
+    };
 }
 
-impl EventLogs for MeasuredBackend {
-    fn append<'a>(
-        &'a self,
-        key: &'a str,
-        after: LogPosition,
-        entries: Vec<Vec<u8>>,
-        bounds: LogBounds,
-    ) -> BackendFuture<'a, Append> {
-        self.measure("append", self.backend.append(key, after, entries, bounds))
-    }
-
-    fn read<'a>(
-        &'a self,
-        key: &'a str,
-        after: LogPosition,
-        limit: usize,
-    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
-        self.measure("read", self.backend.read(key, after, limit))
-    }
-
-    /// Not measured: it waits until something happens.
-    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
-        self.backend.appended(key, after)
-    }
-
-    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        self.measure("remove", self.backend.remove(key))
-    }
-}
-
-impl Topics for MeasuredBackend {
-    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
-        self.measure("publish", self.backend.publish(topic, message))
-    }
-
-    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
-        self.measure("subscribe", self.backend.subscribe(topic))
-    }
-}
+forward_records!([] MeasuredBackend, self, measured);
+forward_logs!([] MeasuredBackend, self, measured);
+forward_topics!([] MeasuredBackend, self, measured);

@@ -1,6 +1,6 @@
 //! The default backend: records, logs and topics in the memory of this process.
 
-use std::{collections::HashMap, fmt, future::ready, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
 
 use super::{
     error::{BackendError, BackendFuture},
@@ -11,7 +11,7 @@ use super::{
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };
-use crate::mutex::Mutex;
+use crate::{debug::debug, mutex::Mutex};
 
 /// A [`Backend`](crate::backend::Backend) in the memory of one process.
 ///
@@ -52,7 +52,13 @@ impl Default for MemoryBackend {
     }
 }
 
-forward_records!([] MemoryBackend, self => self.records);
+macro_rules! call_records {
+    ($this:ident, $kind:ident $method:ident($($argument:ident),*), $key:expr, $value:expr) => {
+        $this.records.$method($($argument),*)
+    };
+}
+
+forward_records!([] MemoryBackend, self, call_records);
 
 impl EventLogs for MemoryBackend {
     fn append<'a>(
@@ -160,11 +166,7 @@ impl Subscribers {
     }
 }
 
-impl fmt::Debug for MemoryTopics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTopics").field("topics", &self.0.lock().by_topic.len()).finish()
-    }
-}
+debug!(MemoryTopics, self, topics: self.0.lock().by_topic.len());
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    fmt,
     sync::{Arc, MutexGuard},
     time::Duration,
 };
@@ -13,7 +12,7 @@ use super::{
     error::BackendError,
     logs::{Append, EventLogEntry, LogBounds, LogPosition},
 };
-use crate::mutex::Mutex;
+use crate::{debug::debug, mutex::Mutex};
 
 /// The maximum number of logs.
 const MAX_LOGS: usize = 100_000;
@@ -171,12 +170,7 @@ impl Log {
     }
 }
 
-impl fmt::Debug for MemoryLogs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let store = self.lock();
-        f.debug_struct("MemoryLogs").field("logs", &store.logs.len()).field("bytes", &store.bytes).finish()
-    }
-}
+debug!(MemoryLogs, self, logs: self.lock().logs.len());
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
     future::ready,
     ops::Bound,
     sync::{Arc, MutexGuard},
@@ -16,7 +15,7 @@ use super::{
     records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
     time::Timestamp,
 };
-use crate::mutex::Mutex;
+use crate::{debug::debug, mutex::Mutex};
 
 /// The default maximum number of records.
 const MAX_RECORDS: usize = 100_000;
@@ -100,13 +99,8 @@ impl Default for MemoryRecords {
     }
 }
 
-/// Omits the contents, which may be secret.
-impl fmt::Debug for MemoryRecords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let store = self.lock();
-        f.debug_struct("MemoryRecords").field("records", &store.records.len()).field("bytes", &store.bytes).finish()
-    }
-}
+// Omits the contents, which may be secret.
+debug!(MemoryRecords, self, records: self.lock().records.len());
 
 impl Store {
     fn remove_expired(&mut self, now: Instant) {

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{error::BackendFuture, time::Timestamp};
+use crate::debug::debug;
 
 /// A store of small values with a limited lifetime, in which every change is a compare-and-set:
 /// [`MemoryRecords`](crate::backend::MemoryRecords), or storage that several processes share.
@@ -99,12 +100,13 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> BackendFuture<'_, Timestamp>;
 }
 
-/// Implements [`Records`] for a type that contains them.
+/// Implements [`Records`] for a type that passes each operation on. `$call` is a macro that takes `self`, the operation, its
+/// key, and the value that it writes.
 macro_rules! forward_records {
-    ([$($generic:ident: $bound:ident)?] $ty:ty, $this:ident => $records:expr) => {
-        impl$(<$generic: $bound + ?Sized>)? Records for $ty {
+    ([$($generics:tt)*] $ty:ty, $this:ident, $call:ident) => {
+        impl<$($generics)*> Records for $ty {
             fn get<'a>(&'a $this, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-                $records.get(key)
+                $call!($this, Get get(key), key, b"")
             }
 
             fn set<'a>(
@@ -114,7 +116,7 @@ macro_rules! forward_records {
                 value: Vec<u8>,
                 ttl: Duration,
             ) -> BackendFuture<'a, Option<RecordVersion>> {
-                $records.set(key, condition, value, ttl)
+                $call!($this, Set set(key, condition, value, ttl), key, value)
             }
 
             fn insert<'a>(
@@ -125,11 +127,11 @@ macro_rules! forward_records {
                 ttl: Duration,
                 quota: RecordQuota<'a>,
             ) -> BackendFuture<'a, Insertion> {
-                $records.insert(group, name, value, ttl, quota)
+                $call!($this, Insert insert(group, name, value, ttl, quota), format!("{group}:{name}"), value)
             }
 
             fn delete<'a>(&'a $this, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-                $records.delete(key, condition)
+                $call!($this, Delete delete(key, condition), key, b"")
             }
 
             fn list<'a>(
@@ -138,23 +140,30 @@ macro_rules! forward_records {
                 after: Option<&'a str>,
                 limit: usize,
             ) -> BackendFuture<'a, Vec<(String, Record)>> {
-                $records.list(group, after, limit)
+                $call!($this, List list(group, after, limit), group, b"")
             }
 
             fn count<'a>(&'a $this, group: &'a str) -> BackendFuture<'a, usize> {
-                $records.count(group)
+                $call!($this, Count count(group), group, b"")
             }
 
             fn now(&$this) -> BackendFuture<'_, Timestamp> {
-                $records.now()
+                $call!($this, Now now(), "", b"")
             }
         }
     };
 }
 
-pub(super) use forward_records;
+/// Passes an operation to what an `Arc` points to.
+macro_rules! call_target {
+    ($this:ident, $kind:ident $method:ident($($argument:ident),*), $key:expr, $value:expr) => {
+        (**$this).$method($($argument),*)
+    };
+}
 
-forward_records!([R: Records] Arc<R>, self => **self);
+pub(crate) use {call_target, forward_records};
+
+forward_records!([R: Records + ?Sized] Arc<R>, self, call_target);
 
 /// A value of a store.
 #[derive(Clone, PartialEq, Eq)]
@@ -173,12 +182,8 @@ impl Record {
     }
 }
 
-/// Omits the value, which may be secret.
-impl fmt::Debug for Record {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record").field("bytes", &self.value.len()).field("version", &self.version).finish()
-    }
-}
+// Omits the value, which may be secret.
+debug!(Record, self, bytes: self.value.len(), version: self.version);
 
 /// The version of a record. A key never has the same version twice, even if its record was deleted meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

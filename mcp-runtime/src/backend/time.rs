@@ -1,4 +1,4 @@
-//! Points in time with millisecond precision, and the clock of a backend, by which all processes agree on the time.
+//! Points in time with millisecond precision.
 
 use std::{
     fmt,
@@ -6,10 +6,6 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
-
-use super::{Backend, error::BackendError};
-use crate::mutex::Mutex;
 
 const SECOND: u64 = 1000;
 const DAY: u64 = 86_400 * SECOND;
@@ -84,6 +80,7 @@ pub(crate) fn whole_millis(duration: Duration) -> u64 {
 }
 
 /// Serializes durations as whole milliseconds.
+#[cfg(feature = "tasks")]
 pub(crate) mod millis {
     use std::time::Duration;
 
@@ -121,57 +118,6 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 
 fn is_leap(year: u64) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-/// The time after which the backend is asked again, since clocks run at slightly different speeds.
-const MAX_AGE: Duration = Duration::from_secs(60);
-
-/// Backends tell the time in milliseconds.
-const PRECISION: Duration = Duration::from_millis(1);
-
-/// An estimate of the backend's clock. It is late by at most the time of one request.
-///
-/// The clocks of the machines may differ, so every time that one process stores and another process compares is
-/// measured with this clock.
-#[derive(Debug, Default)]
-pub(crate) struct BackendClock {
-    measured: Mutex<Option<(u64, Instant)>>,
-    /// Held while the backend is asked.
-    asking: tokio::sync::Mutex<()>,
-}
-
-impl BackendClock {
-    /// Returns the current time, or the time of this machine if the backend has never been asked.
-    pub(crate) fn now(&self) -> Timestamp {
-        if self.measured().is_some() { Timestamp::from_unix_millis(self.nanos() / 1_000_000) } else { Timestamp::now() }
-    }
-
-    /// Returns the nanoseconds since the Unix epoch, or 0 if the backend has never been asked.
-    pub(crate) fn nanos(&self) -> u64 {
-        self.measured().map_or(0, |(time, at)| time + nanos(at.elapsed()))
-    }
-
-    /// Asks the backend if that has not happened for a while, or if the estimate is earlier than `earliest` nanoseconds
-    /// since the Unix epoch, a time that the backend's clock has already passed.
-    pub(crate) async fn update(&self, backend: &dyn Backend, earliest: u64) -> Result<(), BackendError> {
-        if !self.is_due(earliest) {
-            return Ok(());
-        }
-        let _asking = self.asking.lock().await;
-        if self.is_due(earliest) {
-            let time = Duration::from_millis(backend.now().await?.as_unix_millis());
-            *self.measured.lock() = Some((nanos(time), Instant::now()));
-        }
-        Ok(())
-    }
-
-    fn is_due(&self, earliest: u64) -> bool {
-        self.measured().is_none_or(|(_, at)| at.elapsed() > MAX_AGE) || self.nanos() + nanos(PRECISION) < earliest
-    }
-
-    fn measured(&self) -> Option<(u64, Instant)> {
-        *self.measured.lock()
-    }
 }
 
 /// Returns the nanoseconds of a duration, which are limited so that sums do not overflow.

@@ -4,8 +4,8 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::error::BackendFuture;
-use crate::mutex::Mutex;
+use super::{error::BackendFuture, records::call_target};
+use crate::{debug::debug, mutex::Mutex};
 
 /// Named channels between processes, on which messages are delivered at most once.
 ///
@@ -37,15 +37,25 @@ pub trait Topics: fmt::Debug + Send + Sync + 'static {
     fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription>;
 }
 
-impl<T: Topics + ?Sized> Topics for Arc<T> {
-    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
-        (**self).publish(topic, message)
-    }
+/// Implements [`Topics`] as [`forward_records`](super::records::forward_records) implements records.
+macro_rules! forward_topics {
+    ([$($generics:tt)*] $ty:ty, $this:ident, $call:ident) => {
+        impl<$($generics)*> Topics for $ty {
+            fn publish<'a>(&'a $this, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
+                $call!($this, Publish publish(topic, message), topic, message)
+            }
 
-    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
-        (**self).subscribe(topic)
-    }
+            fn subscribe<'a>(&'a $this, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
+                $call!($this, Subscribe subscribe(topic), topic, b"")
+            }
+        }
+    };
 }
+
+#[cfg(feature = "cluster")]
+pub(crate) use forward_topics;
+
+forward_topics!([T: Topics + ?Sized] Arc<T>, self, call_target);
 
 /// The maximum number of messages that wait for one subscriber.
 const MAX_MESSAGES: usize = 1024;
@@ -170,14 +180,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
-            .field("waiting", &self.waiting.len())
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
-}
+debug!(State, self, waiting: self.waiting.len(), bytes: self.bytes);
 
 impl Drop for TopicSubscription {
     fn drop(&mut self) {

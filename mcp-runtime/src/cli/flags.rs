@@ -55,14 +55,14 @@ impl<'a> Flag<'a> {
     }
 
     fn new(entry: &'a ArgumentEntry, contract: &'a Contract) -> Self {
-        let schema = &contract.schema["properties"][&*entry.name];
+        let schema = &contract.schema()["properties"][&*entry.name];
         let kind = match schema["type"].as_str() {
             Some("boolean") => FlagKind::Switch,
             Some("array") => FlagKind::List,
             _ => FlagKind::Value,
         };
         let is_in_schema =
-            contract.schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == &*entry.name));
+            contract.schema()["required"].as_array().is_some_and(|names| names.iter().any(|name| name == &*entry.name));
         Self { entry, schema, kind, is_required: is_in_schema && kind == FlagKind::Value }
     }
 

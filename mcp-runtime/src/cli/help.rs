@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     flags::{Flag, FlagKind, GivenFlags},
+    options::OPTIONS,
     show::Package,
 };
 use crate::handler::{Contract, HandlerError, HandlerErrorKind, schema::Violation};
@@ -34,22 +35,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
     for (left, right) in super::http::OPTIONS {
         line(&mut out, left, right);
     }
-    for (left, right) in [
-        ("--list", "List the tools, resources, skills and prompts"),
-        ("--schema", "Print the tools, resources and prompts with their schemas as JSON"),
-        ("--call <TOOL> [JSON]", "Call a tool, and print the request and the response"),
-        (
-            "--backend <URL>",
-            "Share sessions and tasks with other processes, such as through redis://127.0.0.1:6379 [env: MCP_BACKEND]",
-        ),
-        (
-            "--state-key <KEY>",
-            "Seal request state with this key; may be repeated, newest key first [env: MCP_STATE_KEY]",
-        ),
-        ("--log-format <FORMAT>", "Format of the log on stderr: text or json [env: MCP_LOG_FORMAT] [default: text]"),
-        ("-h, --help", "Print help"),
-        ("-V, --version", "Print version"),
-    ] {
+    for (left, right) in OPTIONS {
         line(&mut out, left, right);
     }
     out.push_str("\nEnvironment:\n");

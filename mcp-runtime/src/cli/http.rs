@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The options, as `--help` describes them.
-pub(super) const OPTIONS: [(&str, &str); 8] = [
+pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("--http <ADDRESS>", "Serve HTTP on this address, such as 127.0.0.1:8080 or unix:/run/x.sock, instead of stdio"),
     ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
     ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
@@ -32,15 +32,17 @@ pub(super) const OPTIONS: [(&str, &str); 8] = [
         "--trusted-proxies <LIST>",
         "Networks of proxies whose `Forwarded` or `X-Forwarded-For` states the client, such as 10.0.0.0/8,unix",
     ),
+    #[cfg(feature = "tls")]
+    (
+        "--tls-cert <PATH>",
+        "Serve HTTPS with the certificate chain in this PEM file, which is read again when it changes",
+    ),
+    #[cfg(feature = "tls")]
+    ("--tls-key <PATH>", "The private key of the certificate, as PEM without a passphrase"),
     ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
     ("--drain-delay <SECONDS>", "How long to serve requests after a shutdown signal, while /readyz fails [default: 0]"),
     ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
 ];
-
-/// Returns the names of the options, without dashes.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    OPTIONS.into_iter().filter_map(|(usage, _)| usage.split(' ').next()?.strip_prefix("--"))
-}
 
 /// The values of the options.
 #[derive(Debug)]
@@ -51,6 +53,9 @@ pub(super) struct HttpArguments {
     socket_mode: u32,
     /// The file with the token that every HTTP request must carry.
     pub(super) token_file: Option<PathBuf>,
+    /// The files of `--tls-cert` and `--tls-key`.
+    #[cfg(feature = "tls")]
+    tls: [Option<PathBuf>; 2],
     /// The last option that was given.
     last: Option<String>,
 }
@@ -58,7 +63,15 @@ pub(super) struct HttpArguments {
 impl Default for HttpArguments {
     fn default() -> Self {
         let (options, listener) = (HttpOptions::default(), ListenerOptions::default());
-        Self { options, listener, socket_mode: 0o600, token_file: None, last: None }
+        Self {
+            options,
+            listener,
+            socket_mode: 0o600,
+            token_file: None,
+            #[cfg(feature = "tls")]
+            tls: [None, None],
+            last: None,
+        }
     }
 }
 
@@ -76,6 +89,10 @@ impl HttpArguments {
                 return address.map(Some).map_err(|error: InvalidHttpAddress| UsageError(error.to_string()));
             }
             "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
+            #[cfg(feature = "tls")]
+            "--tls-cert" => self.tls[0] = Some(words.value(word, "the path of a file")?.into()),
+            #[cfg(feature = "tls")]
+            "--tls-key" => self.tls[1] = Some(words.value(word, "the path of a file")?.into()),
             "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
             "--trusted-proxies" => {
                 let proxies = words.value(word, "a list of networks, such as 10.0.0.0/8")?;
@@ -96,9 +113,30 @@ impl HttpArguments {
                 let delay = parse_seconds(word, &words.value(word, "a number of seconds")?)?;
                 self.listener = std::mem::take(&mut self.listener).drain_delay(delay);
             }
-            _ => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
+            "--legacy-sse" => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
+            _ => return Err(UsageError(format!("unknown option `{word}`"))),
         }
         Ok(None)
+    }
+
+    /// Checks that the options agree with each other and with the address.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of two options that belong together is missing.
+    #[cfg(feature = "tls")]
+    pub(super) fn check_tls(&self, address: &HttpAddress) -> Result<(), UsageError> {
+        let (given, missing) = match &self.tls {
+            [Some(_), None] => ("cert", "key"),
+            [None, Some(_)] => ("key", "cert"),
+            [Some(_), Some(_)] if address.socket_addr().is_none() => {
+                let why =
+                    "`--tls-cert` requires a TCP address, since connections to a Unix socket do not leave the machine";
+                return Err(UsageError(why.to_owned()));
+            }
+            _ => return Ok(()),
+        };
+        Err(UsageError(format!("`--tls-{given}` requires `--tls-{missing}`\nhelp: add `--tls-{missing} <PATH>`")))
     }
 
     /// Checks that no option was given, since the program does not serve HTTP.
@@ -127,10 +165,23 @@ impl HttpArguments {
         address: &HttpAddress,
     ) -> Result<(), Box<dyn Error>> {
         let path = self.options.path.clone();
-        let service = server.into_http_service(self.options)?;
+        #[cfg(feature = "tls")]
+        let options = match self.tls {
+            // The other end of an encrypted connection is the client, not a proxy.
+            [Some(_), _] if !self.options.knows_clients_of_proxies() => self.options.peer_addr(|_| None),
+            _ => self.options,
+        };
+        #[cfg(not(feature = "tls"))]
+        let options = self.options;
+        let service = server.into_http_service(options)?;
         service.check_start(Some(address)).await?;
         let listener = Listener::bind_with_mode(address, self.socket_mode).await?;
-        let url = listener.address()?.url(&path);
+        #[cfg(feature = "tls")]
+        let listener = match self.tls {
+            [Some(certificate), Some(key)] => listener.tls(certificate, key)?,
+            _ => listener,
+        };
+        let url = listener.url(&path)?;
         report(package, &url, self.token_file.as_deref())?;
         serve(listener, service).options(self.listener).run().await;
         Ok(())

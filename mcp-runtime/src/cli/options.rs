@@ -52,8 +52,20 @@ const LOG_FORMAT: &str = "MCP_LOG_FORMAT";
 /// The environment variable for the URL of the backend. Unlike the command line, it is not visible to other users.
 const BACKEND: &str = "MCP_BACKEND";
 
-/// The options of every server.
-const KNOWN: [&str; 8] = ["backend", "call", "help", "list", "log-format", "schema", "state-key", "version"];
+/// The options of every server, as `--help` describes them. `#[server]` reserves their names.
+pub(super) const OPTIONS: &[(&str, &str)] = &[
+    ("--list", "List the tools, resources, skills and prompts"),
+    ("--schema", "Print the tools, resources and prompts with their schemas as JSON"),
+    ("--call <TOOL> [JSON]", "Call a tool, and print the request and the response"),
+    (
+        "--backend <URL>",
+        "Share sessions and tasks with other processes, such as through redis://127.0.0.1:6379 [env: MCP_BACKEND]",
+    ),
+    ("--state-key <KEY>", "Seal request state with this key; may be repeated, newest key first [env: MCP_STATE_KEY]"),
+    ("--log-format <FORMAT>", "Format of the log on stderr: text or json [env: MCP_LOG_FORMAT] [default: text]"),
+    ("-h, --help", "Print help"),
+    ("-V, --version", "Print version"),
+];
 
 #[cfg(not(feature = "http"))]
 const ONE_OF: &str = "`--list`, `--schema` and `--call`";
@@ -99,10 +111,16 @@ impl Options {
                 }
                 "--log-format" => logs_json = Some(is_json(&word, &words.value(&word, "`text` or `json`")?)?),
                 #[cfg(feature = "http")]
-                _ if word.strip_prefix("--").is_some_and(|name| http::names().any(|known| known == name)) => {
+                _ if word.strip_prefix("--").is_some_and(|name| names_of(http::OPTIONS).any(|known| known == name)) => {
                     if let Some(address) = options.http.parse(&word, &mut words)? {
                         options.set_mode(Mode::Http(address))?;
                     }
+                }
+                #[cfg(all(feature = "http", not(feature = "tls")))]
+                "--tls-cert" | "--tls-key" => {
+                    return Err(UsageError(
+                        "this server does not support TLS\nhelp: enable the feature `tls` of `mcp-runtime`".to_owned(),
+                    ));
                 }
                 #[cfg(not(feature = "http"))]
                 "--http" => {
@@ -118,6 +136,10 @@ impl Options {
         #[cfg(feature = "http")]
         if options.mode == Mode::Serve {
             options.http.check_unused()?;
+        }
+        #[cfg(feature = "tls")]
+        if let Mode::Http(address) = &options.mode {
+            options.http.check_tls(address)?;
         }
         if options.state_keys.is_empty()
             && let Ok(keys) = std::env::var(STATE_KEY)
@@ -202,12 +224,17 @@ fn is_json(source: &str, format: &str) -> Result<bool, UsageError> {
     }
 }
 
+/// Returns the names of options, without dashes.
+fn names_of(options: &[(&'static str, &str)]) -> impl Iterator<Item = &'static str> {
+    options.iter().filter_map(|(usage, _)| usage.split_once("--")?.1.split(' ').next())
+}
+
 /// Returns the names of all options, sorted.
 fn option_names(contract: &Contract) -> Vec<String> {
     let mut names: Vec<String> = Flag::all(contract).map(|flag| flag.name()).collect();
-    names.extend(KNOWN.map(str::to_owned));
+    names.extend(names_of(OPTIONS).map(str::to_owned));
     #[cfg(feature = "http")]
-    names.extend(http::names().map(str::to_owned));
+    names.extend(names_of(http::OPTIONS).map(str::to_owned));
     names.sort_unstable();
     names
 }
@@ -240,7 +267,7 @@ mod tests {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Options, UsageError> {
-        let contract = crate::registry::contract((&[]).into(), None).unwrap();
+        let contract = Contract::of_flags(&[]);
         Options::parse(words.iter().map(OsString::from), &contract)
     }
 
@@ -264,6 +291,15 @@ mod tests {
     }
 
     #[test]
+    fn the_macro_reserves_the_names_of_options() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp-macros/src/model/server.rs");
+        let reserved = std::fs::read_to_string(path).unwrap();
+        for name in option_names(&Contract::of_flags(&[])) {
+            assert!(reserved.contains(&format!("    \"{name}\",\n")), "`OPTIONS` of `mcp-macros` lacks `{name}`");
+        }
+    }
+
+    #[test]
     fn state_keys_keep_their_order() {
         let (first, second) = ("ab".repeat(32), "cd".repeat(32));
         let keys = parse(&["--state-key", &first, &format!("--state-key={second}")]).unwrap().state_keys;
@@ -274,7 +310,7 @@ mod tests {
 
     #[test]
     fn invalid_options_are_rejected() {
-        let known = option_names(&crate::registry::contract((&[]).into(), None).unwrap()).join("`, `--");
+        let known = option_names(&Contract::of_flags(&[])).join("`, `--");
         let short_option = |option| format!("unknown option `{option}`, expected one of `--{known}`");
         for (words, why) in [
             (&["--call"][..], "missing value for `--call`, expected the name of a tool"),
@@ -320,6 +356,22 @@ mod tests {
         {
             let UsageError(message) = parse(&["--http=127.0.0.1:0", "--trusted-proxies=10.0.0.0/8,proxy"]).unwrap_err();
             assert!(message.starts_with("`--trusted-proxies`: the trusted proxy `proxy` is invalid"), "{message}");
+        }
+        #[cfg(feature = "tls")]
+        for (options, expected) in [
+            (
+                &["--http=127.0.0.1:0", "--tls-cert=c"][..],
+                "`--tls-cert` requires `--tls-key`\nhelp: add `--tls-key <PATH>`",
+            ),
+            (&["--tls-cert=c"], "`--tls-cert` requires `--http`\nhelp: "),
+            (
+                &["--tls-key=k", "--http=127.0.0.1:0"],
+                "`--tls-key` requires `--tls-cert`\nhelp: add `--tls-cert <PATH>`",
+            ),
+            (&["--http=unix:x.sock", "--tls-cert=c", "--tls-key=k"], "`--tls-cert` requires a TCP address"),
+        ] {
+            let UsageError(message) = parse(options).unwrap_err();
+            assert!(message.starts_with(expected), "{message}");
         }
         let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");

@@ -63,10 +63,10 @@ fn summary(description: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the name with the arguments, such as `add(a: number, b?: number)`, and the description.
 fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
-    let required = contract.schema["required"].as_array();
+    let required = contract.schema()["required"].as_array();
     let names: Vec<&str> = match &*contract.arguments {
         [] | [ArgumentEntry { flattened: true, .. }] => {
-            contract.schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+            contract.schema()["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
         }
         arguments => arguments.iter().map(|argument| &*argument.name).collect(),
     };
@@ -74,7 +74,7 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
         .into_iter()
         .map(|name| {
             let optional = !required.is_some_and(|names| names.iter().any(|required| required == name));
-            let kind = &contract.schema["properties"][name]["type"];
+            let kind = &contract.schema()["properties"][name]["type"];
             let kind = kind.as_str().map_or_else(String::new, |kind| format!(": {kind}"));
             format!("{name}{}{kind}", if optional { "?" } else { "" })
         })

@@ -18,7 +18,6 @@ use crate::{
         Contract, ErrorOutput, HandlerError, Input,
         entry::{ArgumentEntry, Entry},
     },
-    registry,
     server::{BuiltServer, Server},
     stderr,
     transport::Stdio,
@@ -125,8 +124,11 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
 
 /// Returns the contract of the flags of a `#[server]` function.
 fn flags_contract(flags: &'static [ArgumentEntry]) -> Result<Arc<Contract>, Failure> {
-    let contract = registry::contract(flags.into(), None);
-    contract.map(Arc::new).map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))
+    let contract = Contract::of_flags(flags);
+    if !flags.is_empty() {
+        contract.compile().map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))?;
+    }
+    Ok(Arc::new(contract))
 }
 
 async fn run(
@@ -182,7 +184,8 @@ async fn build(
     if let Some(path) = &options.http.token_file {
         server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
     }
-    server.build().map_err(Failure::new)
+    let inspects = matches!(options.mode, Mode::List | Mode::Schema);
+    server.build_with(cfg!(debug_assertions) || inspects).map_err(Failure::new)
 }
 
 /// Connects the server to the backend with a URL.

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
     use crate::{
         backend::{BackendFuture, MemoryBackend},
-        handler::entry::EntryKind,
+        registry::ListKind,
         testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
 
@@ -310,9 +310,9 @@ mod tests {
     #[test]
     fn changes_are_merged_and_decode_as_they_were_encoded() {
         let mut merged = set(["a:b".to_owned(), "a:b".to_owned()]);
-        merged.insert_lists(Kinds::from(EntryKind::Prompt));
+        merged.insert_lists(Kinds::from(ListKind::Prompts));
         let mut other = set(["a:\n\"é".to_owned()]);
-        other.insert_lists(Kinds::from(EntryKind::Tool));
+        other.insert_lists(Kinds::from(ListKind::Tools));
         merged.merge(other);
         for set in [merged, ChangeSet::everything(), ChangeSet::default()] {
             for from in [None, Some("me")] {
@@ -341,8 +341,8 @@ mod tests {
             set(["a:b".to_owned()]),
             set(["a:c".to_owned(), "a:d".to_owned()]),
             ChangeSet { resources: ChangedResources::All, ..ChangeSet::default() },
-            lists(EntryKind::Tool),
-            lists(EntryKind::Prompt),
+            lists(ListKind::Tools),
+            lists(ListKind::Prompts),
             ChangeSet::everything(),
             ChangeSet::default(),
         ];

@@ -42,23 +42,25 @@ pub(super) struct SessionRecord {
     /// Whether the server declared in `initialize` that it sends log messages.
     #[serde(default)]
     pub(super) declares_logging: bool,
-    #[serde(default)]
-    pub(super) initialized: bool,
     /// The name of the log level, if the client has set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) level: Option<String>,
     /// The number of changes of the roots that the client has announced.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) roots: u64,
     /// The URIs of the resources that the client has subscribed to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) resources: Vec<String>,
     /// The number of changes since the session was opened.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) revision: u64,
     /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
     pub(super) other: Map<String, Value>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The error for a record with more than [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
@@ -71,14 +73,13 @@ impl SessionRecord {
         self.principal.as_deref() == principal
     }
 
-    /// Makes a change. Returns `false` if the record is known to contain it, whatever other replicas have changed.
+    /// Makes a change.
     ///
     /// # Errors
     ///
     /// Fails if the record would become too large.
-    pub(super) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
+    pub(super) fn apply(&mut self, change: &SessionChange) -> Result<(), RecordFull> {
         match change {
-            SessionChange::Initialized => return Ok(!std::mem::replace(&mut self.initialized, true)),
             SessionChange::Level(level) => self.level = Some(level.as_str().to_owned()),
             SessionChange::RootsChanged => self.roots += 1,
             SessionChange::Unsubscribed(uri) => self.resources.retain(|known| known != uri),
@@ -92,7 +93,7 @@ impl SessionRecord {
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the record of a session that was opened in this process.
@@ -107,7 +108,6 @@ impl SessionRecord {
             renewed: None,
             announces_changes: session.subscriber.is_some(),
             declares_logging: session.declares_logging,
-            initialized: session.is_initialized(),
             level: None,
             roots: 0,
             resources: Vec::new(),
@@ -126,7 +126,7 @@ impl SessionRecord {
         };
         let declared = Declared { announces_changes: self.announces_changes, logging: self.declares_logging };
         let session = restore_session(engine, info, declared);
-        adopt(&session, self, self);
+        adopt(&session, self.roots, self)();
         // This process may have missed changes since the session was opened.
         if let Some(subscriber) = &session.subscriber {
             subscriber.everything_changed(engine.registry().capabilities().kinds());
@@ -148,20 +148,22 @@ impl SessionRecord {
     }
 }
 
-/// Adopts the changes of other replicas.
-pub(super) fn adopt(session: &Session, before: &SessionRecord, after: &SessionRecord) {
-    if after.initialized {
-        session.set_initialized();
-    }
+/// Adopts the changes of other replicas, after a number of changes of the roots. Returns a function that tells the author's
+/// code of subscriptions, for the caller to run without locks.
+fn adopt<'a>(session: &'a Session, roots: u64, after: &SessionRecord) -> impl FnOnce() + use<'a> {
+    // A copy counts as initialized, and so does a session whose record is read again: the record does not tell. The server
+    // may therefore send requests before `notifications/initialized`.
+    session.set_initialized();
     if let Some(level) = after.level.as_deref().and_then(|level| level.parse().ok()) {
         session.flow.set_level(level);
     }
-    if let Some(subscriber) = &session.subscriber {
-        subscriber.set_resources(&after.resources, SharedSession::of(session).and_then(SharedSession::updates));
-    }
-    if before.roots != after.roots {
+    let updates = SharedSession::of(session).and_then(SharedSession::updates);
+    let subscriber = session.subscriber.as_ref();
+    let tell = subscriber.map(|subscriber| subscriber.set_resources(&after.resources, updates));
+    if roots != after.roots {
         session.roots.invalidate();
     }
+    || tell.into_iter().for_each(|tell| tell())
 }
 
 /// Requires that the record of a session is read again before the session is used.
@@ -177,6 +179,8 @@ pub(super) fn invalidate(session: &Session) {
 pub(super) enum Announcement {
     /// The record has this revision or a newer revision.
     Changed { session: String, revision: u64 },
+    /// The client has sent `notifications/initialized`.
+    Initialized { session: String },
     /// Any session may have changed or ended.
     AllChanged,
     /// The session has ended.
@@ -214,11 +218,11 @@ pub(super) struct StoredSession {
     pub(super) version: RecordVersion,
 }
 
-/// The local copy of what the backend knows about a session.
+/// The local copy of what the backend knows about a session, beyond what the session itself contains.
 #[derive(Debug)]
 pub(super) struct SharedSession {
     pub(super) id: Arc<str>,
-    stored: Mutex<StoredSession>,
+    copy: Mutex<RecordCopy>,
     /// The number of times that the copy may have become outdated, and how many of these the record was read after. If
     /// they differ, the record must be read again before the session is used.
     invalidations: AtomicU64,
@@ -226,8 +230,6 @@ pub(super) struct SharedSession {
     /// The number of updates of resources of which the process had heard when the copy became outdated. It may have missed
     /// later updates, because it did not know their subscriptions.
     updates: AtomicU64,
-    /// The newest revision that was announced to the other replicas, as far as this replica knows.
-    announced: AtomicU64,
     /// Whether the session was not used for so long that it must be renewed when it is.
     is_unused: AtomicBool,
 }
@@ -238,11 +240,12 @@ impl SharedSession {
         session.shared.get()?.downcast_ref()
     }
 
-    pub(super) fn new(id: Arc<str>, stored: StoredSession) -> Self {
-        let announced = AtomicU64::new(stored.record.revision);
+    /// Creates the copy of a record at a replica of the server with this name.
+    pub(super) fn new(id: Arc<str>, stored: StoredSession, server: &str) -> Self {
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
         let (updates, is_unused) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { id, stored: Mutex::new(stored), invalidations, validated, updates, announced, is_unused }
+        let copy = Mutex::new(RecordCopy::new(stored, server));
+        Self { id, copy, invalidations, validated, updates, is_unused }
     }
 
     /// Records that the session must be renewed when it is used.
@@ -286,38 +289,81 @@ impl SharedSession {
 
     /// Returns the revision of the local copy.
     pub(super) fn revision(&self) -> u64 {
-        self.stored.lock().record.revision
+        self.copy.lock().revision
     }
 
-    /// Returns whether the revision of the local copy was announced to the other replicas.
-    pub(super) fn is_announced(&self) -> bool {
-        self.announced.load(Ordering::Acquire) >= self.revision()
+    /// Returns the peer whose share of the sessions this one uses.
+    pub(super) fn peer(&self) -> String {
+        self.copy.lock().peer.to_string()
     }
 
-    /// Records that a revision was announced to the other replicas.
-    pub(super) fn set_announced(&self, revision: u64) {
-        self.announced.fetch_max(revision, Ordering::AcqRel);
+    /// Returns when the session was last renewed.
+    pub(super) fn renewed(&self) -> Option<Timestamp> {
+        self.copy.lock().renewed
     }
 
-    /// Returns the local copy of the record.
-    pub(super) fn copy(&self) -> StoredSession {
-        self.stored.lock().clone()
+    /// Returns the record of the session, at a replica of the server with this name.
+    pub(super) fn stored(&self, session: &Session, server: &str) -> StoredSession {
+        let copy = self.copy.lock();
+        let mut record = SessionRecord::new(session, copy.peer.to_string(), server);
+        record.renewed = copy.renewed;
+        record.roots = copy.roots;
+        record.revision = copy.revision;
+        if let Some(uncommon) = copy.uncommon.as_deref() {
+            let UncommonFields { server, level, resources, other } = uncommon.clone();
+            record = SessionRecord { level, resources, other, server: server.unwrap_or(record.server), ..record };
+        }
+        StoredSession { record, version: copy.version }
     }
 
-    /// Replaces the local copy, and passes the old and the new record to `apply`, unless the local copy is newer.
-    pub(super) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
-        let mut current = self.stored.lock();
-        if stored.record.revision >= current.record.revision {
-            apply(&current.record, &stored.record);
-            *current = stored;
+    /// Adopts a record, unless the local copy is newer.
+    pub(super) fn adopt(&self, session: &Session, stored: StoredSession, server: &str) {
+        let mut copy = self.copy.lock();
+        if stored.record.revision >= copy.revision {
+            let tell = adopt(session, copy.roots, &stored.record);
+            *copy = RecordCopy::new(stored, server);
+            drop(copy);
+            tell();
         }
     }
 
-    /// Replaces the local copy with the record of a renewal, unless it was changed meanwhile.
-    pub(super) fn set_renewed(&self, renewed: StoredSession) {
-        let mut current = self.stored.lock();
-        if current.record.revision == renewed.record.revision {
-            *current = renewed;
+    /// Records a renewal of a record with this revision, unless it was changed meanwhile.
+    pub(super) fn set_renewed(&self, revision: u64, version: RecordVersion, renewed: Option<Timestamp>) {
+        let mut copy = self.copy.lock();
+        if copy.revision == revision {
+            (copy.version, copy.renewed) = (version, renewed);
         }
+    }
+}
+
+/// A record without what the session contains.
+#[derive(Debug)]
+struct RecordCopy {
+    version: RecordVersion,
+    revision: u64,
+    renewed: Option<Timestamp>,
+    roots: u64,
+    peer: Box<str>,
+    /// `None` if it is empty, as it is for most sessions.
+    uncommon: Option<Box<UncommonFields>>,
+}
+
+/// Members of the record that most sessions leave empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct UncommonFields {
+    /// The server that has opened the session, if it has another name.
+    server: Option<String>,
+    level: Option<String>,
+    resources: Vec<String>,
+    other: Map<String, Value>,
+}
+
+impl RecordCopy {
+    fn new(StoredSession { record, version }: StoredSession, server: &str) -> Self {
+        let SessionRecord { revision, renewed, roots, level, resources, other, .. } = record;
+        let server = Some(record.server).filter(|name| name != server);
+        let uncommon = UncommonFields { server, level, resources, other };
+        let uncommon = (uncommon != UncommonFields::default()).then(|| Box::new(uncommon));
+        Self { version, revision, renewed, roots, peer: record.peer.into(), uncommon }
     }
 }

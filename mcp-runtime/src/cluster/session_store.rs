@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     replica::Replica,
-    session_record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession, adopt, invalidate},
+    session_record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession, invalidate},
 };
 use crate::{
     backend::{
@@ -71,7 +71,7 @@ impl SessionStore {
     }
 
     /// Writes the record of a session that was opened on this replica. Returns `None` if the peer has too many sessions.
-    /// `peer` contains no colon.
+    /// If it fails, the session must be [removed](Self::remove). `peer` contains no colon.
     pub(super) async fn create(
         &self,
         id: &str,
@@ -79,15 +79,19 @@ impl SessionStore {
         peer: String,
     ) -> Result<Option<StoredSession>, BackendError> {
         self.replica.join().await?;
-        let is_admitted =
-            self.insert_peer(id, &peer).await? || self.evict(&peer, id).await? && self.insert_peer(id, &peer).await?;
-        if !is_admitted {
+        let mut record = SessionRecord::new(session, peer, self.server_name());
+        record.renewed = Some(self.replica.clock().now());
+        let peer = &record.peer;
+        // Both records are written in the same round trip.
+        let write = self.write(id, RecordCondition::Absent, &record);
+        let (is_admitted, version) = tokio::try_join!(self.insert_peer(id, peer), write)?;
+        if !(is_admitted || self.evict(peer, id).await? && self.insert_peer(id, peer).await?) {
+            // Before the client may try again, so that the records of refused sessions do not add up.
+            with_timeout(self.backend().delete(&session_key(id), RecordCondition::Always)).await?;
             return Ok(None);
         }
-        let mut record = SessionRecord::new(session, peer, self.replica.server_name());
-        record.renewed = Some(self.replica.clock().now());
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
-        let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
+        let version = version.ok_or_else(collision)?;
         Ok(Some(StoredSession { record, version }))
     }
 
@@ -120,10 +124,10 @@ impl SessionStore {
         Ok(true)
     }
 
-    /// Returns whether a session was last renewed longer ago than this, or at an unknown time.
-    pub(super) fn is_unused_for(&self, record: &SessionRecord, time: Duration) -> bool {
+    /// Returns whether the last renewal is longer ago than `time`, or unknown.
+    pub(super) fn is_unused_for(&self, renewed: Option<Timestamp>, time: Duration) -> bool {
         let now = self.replica.clock().now();
-        record.renewed.is_none_or(|renewed| now.saturating_duration_since(renewed) > time)
+        renewed.is_none_or(|renewed| now.saturating_duration_since(renewed) > time)
     }
 
     /// Reads a session. Returns `None` if it does not exist, or if it belongs to another server.
@@ -136,6 +140,11 @@ impl SessionStore {
         let record = SessionRecord::decode(&found.value)?;
         let is_of_server = self.replica.accepts_server(&record.server);
         Ok(is_of_server.then_some(StoredSession { record, version: found.version }))
+    }
+
+    /// Returns the name of the server, which is empty in tests.
+    pub(super) fn server_name(&self) -> &str {
+        self.replica.server_name()
     }
 
     /// Returns whether the local copy of a session must be read again before it is used.
@@ -157,7 +166,7 @@ impl SessionStore {
             session.end();
             return Ok(false);
         };
-        shared.replace(stored, |before, after| adopt(session, before, after));
+        shared.adopt(session, stored, self.server_name());
         shared.validate(invalidations);
         Ok(true)
     }
@@ -168,6 +177,9 @@ impl SessionStore {
         let mut changes = Vec::new();
         for message in messages {
             match message {
+                SessionMessage::Initialized => {
+                    self.announce(&Announcement::Initialized { session: shared.id.to_string() }).await?;
+                }
                 SessionMessage::Change(change) => changes.push(change),
                 SessionMessage::Answer(request, answer) => self.forward_answer(shared, request, &answer).await?,
                 SessionMessage::Progress(request, report) => {
@@ -189,18 +201,13 @@ impl SessionStore {
         shared: &SharedSession,
         changes: &[SessionChange],
     ) -> Result<bool, BackendError> {
+        if changes.is_empty() {
+            return Ok(true);
+        }
         for _ in 0..MAX_ATTEMPTS {
-            let StoredSession { mut record, version } = shared.copy();
-            let mut is_changed = false;
+            let StoredSession { mut record, version } = shared.stored(session, self.server_name());
             for change in changes {
-                is_changed |= record.apply(change).map_err(|RecordFull| BackendError::Full)?;
-            }
-            if !is_changed {
-                // An earlier attempt may have written the changes without announcing them.
-                if !shared.is_announced() {
-                    self.announce_change(shared, record.revision).await?;
-                }
-                return Ok(true);
+                record.apply(change).map_err(|RecordFull| BackendError::Full)?;
             }
             record.revision += 1;
             let condition = RecordCondition::Version(version);
@@ -209,8 +216,8 @@ impl SessionStore {
             match written.inspect_err(|_| invalidate(session))? {
                 Some(version) => {
                     let revision = record.revision;
-                    shared.replace(StoredSession { record, version }, |before, after| adopt(session, before, after));
-                    self.announce_change(shared, revision).await?;
+                    shared.adopt(session, StoredSession { record, version }, self.server_name());
+                    self.announce(&Announcement::Changed { session: shared.id.to_string(), revision }).await?;
                     return Ok(true);
                 }
                 None if !self.refresh(session).await? => return Ok(false),
@@ -218,12 +225,6 @@ impl SessionStore {
             }
         }
         Err(BackendError::Unavailable("the record of a session changes too often".to_owned()))
-    }
-
-    async fn announce_change(&self, shared: &SharedSession, revision: u64) -> Result<(), BackendError> {
-        self.announce(&Announcement::Changed { session: shared.id.to_string(), revision }).await?;
-        shared.set_announced(revision);
-        Ok(())
     }
 
     /// Sends a message to all replicas, including this replica.
@@ -235,16 +236,16 @@ impl SessionStore {
     pub(super) async fn renew(&self, session: &Session) -> Result<bool, BackendError> {
         let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         for _ in 0..MAX_ATTEMPTS {
-            let StoredSession { mut record, version } = shared.copy();
-            if !self.is_unused_for(&record, self.unused_after / 4) {
+            if !self.is_unused_for(shared.renewed(), self.unused_after / 4) {
                 return Ok(true);
             }
+            let StoredSession { mut record, version } = shared.stored(session, self.server_name());
             record.renewed = Some(self.replica.clock().now());
             // First, since the session counts as renewed once its record is written.
             self.renew_peer(&shared.id, &record.peer).await?;
             let condition = RecordCondition::Version(version);
             if let Some(version) = self.write(&shared.id, condition, &record).await? {
-                shared.set_renewed(StoredSession { record, version });
+                shared.set_renewed(record.revision, version, record.renewed);
                 return Ok(true);
             }
             if !self.refresh(session).await? {
@@ -257,7 +258,7 @@ impl SessionStore {
     /// Deletes a session, and tells the other replicas that it has ended.
     pub(super) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
         let Some(shared) = SharedSession::of(session) else { return Ok(()) };
-        self.remove(&shared.id, &shared.copy().record.peer).await
+        self.remove(&shared.id, &shared.peer()).await
     }
 
     /// Deletes a session of a peer, and tells the other replicas that it has ended.

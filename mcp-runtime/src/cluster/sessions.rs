@@ -96,7 +96,7 @@ impl ReplicaSessions {
             session.pending_requests.number_by(replicas);
         }
         let streams = SessionStreams::start(&self.streams, id, session);
-        let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored)));
+        let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored, self.store.server_name())));
         self.sessions.insert(id, session, permit, Some(Box::new(streams)));
     }
 
@@ -118,7 +118,7 @@ impl ReplicaSessions {
                 .ok_or_else(|| Fault::refused(Counter::RefusedSessions, "too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
             let session = stored.record.restore(&self.engine).ok_or_else(unknown)?;
-            let is_unused = self.store.is_unused_for(&stored.record, self.renewal_interval);
+            let is_unused = self.store.is_unused_for(stored.record.renewed, self.renewal_interval);
             let id = Arc::from(id);
             self.insert(&id, &session, stored, permit);
             if is_unused {
@@ -328,12 +328,13 @@ impl SharedSessions for ReplicaSessions {
 
     fn discard(&self, session: &Session) {
         if let Some(shared) = SharedSession::of(session) {
-            self.work.removals.add(Work::Remove(shared.id.to_string(), shared.copy().record.peer));
+            self.work.removals.add(Work::Remove(shared.id.to_string(), shared.peer()));
         }
     }
 
     fn send<'a>(&'a self, session: &'a Session, messages: Vec<SessionMessage>) -> BackendFuture<'a, bool> {
-        let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
+        let is_announced = |message| matches!(message, &SessionMessage::Initialized | &SessionMessage::Change(_));
+        let is_change = messages.iter().any(is_announced);
         Box::pin(async move {
             with_timeout(self.store.send(session, messages)).await.inspect_err(|_| {
                 // The copy may contain changes that the record does not, and the record may contain changes that were not
@@ -368,6 +369,11 @@ impl ReplicaHandler for ReplicaSessions {
                 {
                     invalidate(&local.session);
                     self.work.refreshes.add(Work::Refresh(session));
+                }
+            }
+            Announcement::Initialized { session } => {
+                if let Some(local) = self.sessions.get(&session) {
+                    local.session.set_initialized();
                 }
             }
             Announcement::AllChanged => self.missed(),

@@ -12,7 +12,7 @@ use super::{
     },
     client_requests::decode_response,
     dispatch,
-    methods::required_scopes::required_scopes,
+    methods::{entries, required_scopes::required_scopes},
     outbox::Outbox,
     rates::FlowControl,
     replicas::SessionMessage,
@@ -20,7 +20,6 @@ use super::{
         context::{ConnectionContext, RequestContext, RequestDialect},
         operation::{Ending, Operation},
         params::Params,
-        source::check_scopes,
     },
     server::Engine,
     session::Session,
@@ -28,8 +27,9 @@ use super::{
 use crate::{
     auth::Scopes,
     error::{Fault, FaultClass},
-    jsonrpc::{Id, Incoming, Malformed, Message, ResponseBody, Transmission, parse, raw},
-    revision::{self, Dialect, Feature},
+    jsonrpc::{Id, Incoming, Malformed, Message, ResponseBody, Transmission, parse},
+    registry::Registry,
+    revision::{self, Dialect},
 };
 
 /// The server's side of a connection to one peer: its session, its calls in flight and its output.
@@ -85,6 +85,13 @@ impl Connection {
         connection
     }
 
+    /// Creates a connection over the stdin and stdout of the process.
+    pub(crate) fn over_stdio(engine: Arc<Engine>) -> Self {
+        let mut connection = Self::new(engine);
+        connection.context.is_stdio = true;
+        connection
+    }
+
     /// Cancels every call in flight and every open `subscriptions/listen` request, and ends the session that was opened
     /// on this connection.
     pub(crate) fn end(&self) {
@@ -104,8 +111,11 @@ impl Connection {
             flow,
             source: None,
             is_single_exchange,
+            is_stdio: false,
             clock: Clock::new(now),
             outgoing: Mutex::default(),
+            #[cfg(not(feature = "sealed-state"))]
+            round_states: OnceLock::new(),
         };
         Self { context }
     }
@@ -228,16 +238,16 @@ impl Connection {
     }
 
     /// Returns the dialect of the session.
-    fn session_dialect(&self) -> Option<&'static Dialect> {
+    pub(super) fn session_dialect(&self) -> Option<&'static Dialect> {
         self.context.session.get().map(|session| session.info.dialect)
     }
 
     /// Returns the dialect of messages that do not name one.
-    fn default_dialect(&self) -> &'static Dialect {
+    pub(super) fn default_dialect(&self) -> &'static Dialect {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
 
-    fn handle(
+    pub(super) fn handle(
         &mut self,
         message: Result<Incoming<'_>, Malformed>,
         batch: Option<&Arc<Batch>>,
@@ -249,10 +259,7 @@ impl Connection {
                 ids.push(id.clone());
                 return self.request(&message, &id, batch, out);
             }
-            Ok(Incoming::Notification(message)) => {
-                self.notification(&message);
-                return ReceiveOutcome::default();
-            }
+            Ok(Incoming::Notification(message)) => return self.notification(&message),
             Ok(Incoming::Response(id, answer)) => {
                 if let Some((session, id)) = self.context.session.get().zip(id) {
                     self.response(session, &id, answer);
@@ -266,16 +273,87 @@ impl Connection {
         ReceiveOutcome::MALFORMED
     }
 
-    fn notification(&self, message: &Message<'_>) {
+    fn notification(&self, message: &Message<'_>) -> ReceiveOutcome {
         let params = Params::read(message.params.as_ref());
         let operation = Operation::start(&self.context, &message.method, &params, None);
         let _entered = operation.enter();
-        let session = self.session_dialect();
-        if let Some(dialect) = session {
+        let source = self.context.source.as_deref();
+        let determined = RequestDialect::of_notification(self.session_dialect(), source, &params);
+        let dialect = determined.as_ref().ok().map(|determined| determined.dialect);
+        if let Some(dialect) = dialect {
             operation.set_dialect(dialect);
         }
-        dispatch::notification(&self.context, &message.method, &params);
-        operation.end(session.unwrap_or_else(revision::newest), &Ending::Complete);
+        let registry = self.context.engine.registry();
+        let called = if registry.method(&message.method).is_some() {
+            determined.and_then(|dialect| self.notify_method(&message.method, &params, &registry, &operation, dialect))
+        } else {
+            dispatch::notification(&self.context, &message.method, &params);
+            Ok(())
+        };
+        let fault = called.as_ref().err().and_then(Fault::class);
+        let ending = match called {
+            Ok(()) => Ending::Complete,
+            Err(fault) => {
+                tracing::warn!(method = &*message.method, error = fault.to_string(), "a notification was rejected");
+                Ending::Fault(fault, None)
+            }
+        };
+        operation.end(dialect.unwrap_or_else(revision::newest), &ending);
+        ReceiveOutcome { fault, ..ReceiveOutcome::default() }
+    }
+
+    /// Calls the method of an extension for a notification. Its messages to the client belong to no request, and its result is
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// Returns the fault with which the call was rejected.
+    fn notify_method(
+        &self,
+        method: &str,
+        params: &Params<'_>,
+        registry: &Arc<Registry>,
+        operation: &Operation,
+        dialect: RequestDialect,
+    ) -> Result<(), Fault> {
+        let ConnectionContext {
+            engine,
+            session,
+            in_flight,
+            flow,
+            outbox,
+            source,
+            is_single_exchange,
+            is_stdio,
+            clock,
+            ..
+        } = &self.context;
+        let outbox = match session.get() {
+            Some(session) => Arc::clone(&session.outbox),
+            None if *is_single_exchange => {
+                let outbox = Outbox::new(Arc::clone(flow));
+                outbox.close();
+                Arc::new(outbox)
+            }
+            None => Arc::clone(outbox),
+        };
+        let connection = &ConnectionContext {
+            engine: Arc::clone(engine),
+            session: session.clone(),
+            in_flight: Arc::clone(in_flight),
+            flow: Arc::clone(flow),
+            outbox,
+            source: source.clone(),
+            is_single_exchange: *is_single_exchange,
+            is_stdio: *is_stdio,
+            clock: Clock::new(clock.last()),
+            outgoing: Mutex::default(),
+            #[cfg(not(feature = "sealed-state"))]
+            round_states: OnceLock::new(),
+        };
+        let (id, batch) = (&Id::of_notification(), None);
+        let request = RequestContext { connection, dialect: &dialect, params, id, batch, registry, operation };
+        entries::call_method(method, &request, &mut Vec::new())
     }
 
     /// Passes a response to the call that waits for it, here or on another replica.
@@ -289,92 +367,20 @@ impl Connection {
         }
     }
 
-    /// Returns the dialect that decides whether a batch is accepted. Outside of a session, its messages name their own.
-    fn batch_dialect(&self, messages: raw::Elements<'_>) -> &'static Dialect {
-        let has_no_batches = |message| {
-            let Ok(Incoming::Request(message, _)) = Message::read(message) else { return None };
-            let version = Params::read(message.params.as_ref()).meta.protocol_version?;
-            revision::stateless(&version.string()?).filter(|dialect| !dialect.has(Feature::Batching))
-        };
-        let named = || messages.take(self.context.engine.profile.limits.batch_messages).find_map(has_no_batches);
-        self.session_dialect().or_else(named).unwrap_or_else(revision::newest)
-    }
-
-    fn receive_batch(
-        &mut self,
-        messages: raw::Elements<'_>,
-        ids: &mut RequestIds,
-        out: &mut Vec<u8>,
-    ) -> ReceiveOutcome {
-        let dialect = self.batch_dialect(messages.clone());
-        if !dialect.has(Feature::Batching) {
-            let message = format!("protocol version {} does not support batches", dialect.name());
-            return self.reject(&Fault::InvalidRequest(message), out);
-        }
-        let limit = self.context.engine.profile.limits.batch_messages;
-        match messages.clone().take(limit + 1).count() {
-            0 => return self.reject(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
-            count if count > limit => {
-                let message = format!("the batch is too large: the limit is {limit} messages");
-                return self.reject(&Fault::InvalidRequest(message), out);
-            }
-            _ => {}
-        }
-        if let Err(fault) = self.check_batch_scopes(messages.clone()) {
-            return self.reject_batch(messages, &fault, out);
-        }
-        let batch = Arc::new(Batch::new());
-        let mut response = Vec::new();
-        let mut outcome = ReceiveOutcome::default();
-        for message in messages {
-            response.clear();
-            outcome.is_request |= self.handle(Message::read(message), Some(&batch), ids, &mut response).is_request;
-            if !response.is_empty() {
-                batch.add(&response);
-            }
-        }
-        batch.skip(out);
-        outcome
-    }
-
-    /// Checks that the sender has the scopes of all requests of a batch, so that either all of them run or none.
-    fn check_batch_scopes(&self, messages: raw::Elements<'_>) -> Result<(), Fault> {
-        let Some(source) = self.context.source.as_ref().filter(|_| self.context.engine.registry().requires_scopes())
-        else {
-            return Ok(());
-        };
-        let scopes = messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))));
-        check_scopes(&self.context.engine.profile.access, &**source, &scopes)
-    }
-
-    /// Responds to every request of a batch with the same error. Its other messages have no effect.
-    fn reject_batch(&mut self, messages: raw::Elements<'_>, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
-        let batch = Batch::new();
-        let mut response = Vec::new();
-        for message in messages {
-            if let Ok(Incoming::Request(message, id)) = Message::read(message) {
-                response.clear();
-                let params = Params::read(message.params.as_ref());
-                let operation = Operation::start(&self.context, &message.method, &params, Some(&id));
-                let dialect = self.default_dialect();
-                operation.set_dialect(dialect);
-                running::write_error(&mut response, dialect, Some(&id), fault);
-                operation.end(dialect, &Ending::Fault(fault.clone(), None));
-                batch.add(&response);
-            }
-        }
-        batch.skip(out);
-        ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
-    }
-
     /// Returns the scopes that a message requires.
     pub(super) fn scopes_of(&self, message: Result<Incoming<'_>, Malformed>) -> Scopes {
-        let Ok(Incoming::Request(message, id)) = message else { return Scopes::default() };
         let connection = &self.context;
+        let registry = connection.engine.registry();
+        let (message, id) = match message {
+            Ok(Incoming::Request(message, id)) => (message, id),
+            Ok(Incoming::Notification(message)) if registry.method(&message.method).is_some() => {
+                (message, Id::of_notification())
+            }
+            _ => return Scopes::default(),
+        };
         let params = Params::read(message.params.as_ref());
         let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
         let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
-        let registry = connection.engine.registry();
         let (id, batch, operation) = (&id, None, &Operation::none());
         let request = RequestContext {
             connection,
@@ -389,7 +395,7 @@ impl Connection {
     }
 
     /// Writes an error response without an id.
-    fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
+    pub(super) fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
         running::write_error(out, self.default_dialect(), None, fault);
         out.push(b'\n');
         ReceiveOutcome::MALFORMED

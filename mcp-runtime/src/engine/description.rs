@@ -6,7 +6,7 @@ use crate::{
     handler::{Encoding, member},
     jsonrpc::write,
     model::{Implementation, OptionalCapabilities},
-    registry::ServerCapabilities,
+    registry::{Kinds, ListKind, ServerCapabilities},
     revision::{
         Dialect, Feature, Revision,
         encode::{self, Object},
@@ -91,19 +91,24 @@ impl ServerDescription<'_> {
 
     fn write_capabilities(&self, out: &mut Vec<u8>, encoding: &Encoding) {
         let capabilities = self.capabilities;
-        let if_announced = |capability: &'static [u8]| if self.announces_changes { capability } else { b"{}" };
+        let lists = if self.announces_changes { Kinds::listed_in(encoding.dialect) } else { Kinds::default() };
+        let if_announced = |kind, capability: &'static [u8]| if lists.has(kind) { capability } else { b"{}" };
         let mut object = Object::begin(out);
         for (name, is_supported, capability) in [
             ("completions", capabilities.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
             ("logging", capabilities.logging || (self.announces_changes && encoding.has(Feature::LogLevel)), b"{}"),
-            ("prompts", capabilities.prompts, if_announced(br#"{"listChanged":true}"#)),
-            ("resources", capabilities.resources, if_announced(br#"{"subscribe":true,"listChanged":true}"#)),
+            ("prompts", capabilities.prompts, if_announced(ListKind::Prompts, br#"{"listChanged":true}"#)),
+            (
+                "resources",
+                capabilities.resources,
+                if_announced(ListKind::Resources, br#"{"subscribe":true,"listChanged":true}"#),
+            ),
             (
                 "tasks",
                 capabilities.tasks && encoding.has(Feature::SessionTasks),
                 br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
             ),
-            ("tools", capabilities.tools, if_announced(br#"{"listChanged":true}"#)),
+            ("tools", capabilities.tools, if_announced(ListKind::Tools, br#"{"listChanged":true}"#)),
         ] {
             if is_supported {
                 object.raw(name, capability);

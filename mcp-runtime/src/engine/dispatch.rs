@@ -6,6 +6,7 @@ use super::{
     replicas::SessionMessage,
     request::{
         context::{ConnectionContext, RequestContext},
+        method::Method,
         params::Params,
     },
     tasks,
@@ -14,7 +15,6 @@ use crate::{
     error::Fault,
     jsonrpc::{Id, MAX_ID_BYTES, RawJson},
     registry::ListKind,
-    revision::Feature,
 };
 
 /// Answers a request: writes its response, or starts a call whose response follows through the outbox.
@@ -22,51 +22,53 @@ use crate::{
 /// # Errors
 ///
 /// Returns the protocol error to respond with. In that case, nothing has been written.
-pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn request(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    use Method::*;
+
+    type MethodHandler = fn(&RequestContext<'_>, &mut Vec<u8>) -> Result<(), Fault>;
+
+    let Some(method) = Method::named(name).filter(|method| method.is_in(request.dialect())) else {
+        return entries::call_method(name, request, out);
+    };
     let capabilities = request.registry.capabilities();
     let announces_changes = request.engine().announces_changes();
-    let has = |feature| request.has(feature);
-    match method {
-        "tools/call" if capabilities.tools => tools::call_tool(request, out),
-        "tools/list" if capabilities.tools => entries::list(request, ListKind::Tools, out),
-        "resources/read" if capabilities.resources => entries::read_resource(request, out),
-        "resources/list" if capabilities.resources => entries::list(request, ListKind::Resources, out),
-        "resources/templates/list" if capabilities.resources => entries::list(request, ListKind::Templates, out),
-        "prompts/get" if capabilities.prompts => entries::get_prompt(request, out),
-        "prompts/list" if capabilities.prompts => entries::list(request, ListKind::Prompts, out),
-        "completion/complete" if capabilities.completions => completion::complete(request, out),
-        "ping" if has(Feature::Ping) => lifecycle::ping(request, out),
+    let (is_offered, answer): (bool, MethodHandler) = match method {
+        CallTool => (capabilities.tools, tools::call_tool),
+        ListTools => (capabilities.tools, |request, out| entries::list(request, ListKind::Tools, out)),
+        ReadResource => (capabilities.resources, entries::read_resource),
+        ListResources => (capabilities.resources, |request, out| entries::list(request, ListKind::Resources, out)),
+        ListTemplates => (capabilities.resources, |request, out| entries::list(request, ListKind::Templates, out)),
+        GetPrompt => (capabilities.prompts, entries::get_prompt),
+        ListPrompts => (capabilities.prompts, |request, out| entries::list(request, ListKind::Prompts, out)),
+        Complete => (capabilities.completions, completion::complete),
+        Ping => (true, lifecycle::ping),
         // A handle can log even if no function can.
-        "logging/setLevel" if (capabilities.logging || announces_changes) && has(Feature::LogLevel) => {
-            lifecycle::set_level(request, out)
+        SetLevel => (capabilities.logging || announces_changes, lifecycle::set_level),
+        Subscribe => (capabilities.resources && announces_changes, subscriptions::subscribe),
+        Unsubscribe => (capabilities.resources && announces_changes, subscriptions::unsubscribe),
+        ListSkills => (capabilities.skills, entries::list_skills),
+        GetSkill => (capabilities.skills, entries::get_skill),
+        ReadDirectory => (capabilities.skills, entries::read_directory),
+        Listen => (announces_changes || capabilities.tasks, |request, _| subscriptions::listen(request)),
+        GetTask => (capabilities.tasks, |request, out| tasks::request(GetTask, request, out)),
+        TaskResult => (capabilities.tasks, |request, out| tasks::request(TaskResult, request, out)),
+        ListTasks => (capabilities.tasks, |request, out| tasks::request(ListTasks, request, out)),
+        CancelTask => (capabilities.tasks, |request, out| tasks::request(CancelTask, request, out)),
+        UpdateTask => (capabilities.tasks, |request, out| tasks::request(UpdateTask, request, out)),
+        Initialize => (true, lifecycle::initialize),
+        Discover => (true, lifecycle::discover),
+        // Notifications, and requests to the client.
+        Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots => {
+            return entries::call_method(name, request, out);
         }
-        "resources/subscribe" if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) => {
-            subscriptions::subscribe(request, out)
-        }
-        "resources/unsubscribe"
-            if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) =>
-        {
-            subscriptions::unsubscribe(request, out)
-        }
-        "skills/list" if capabilities.skills && has(Feature::SkillsExtension) => entries::list_skills(request, out),
-        "skills/get" if capabilities.skills && has(Feature::SkillsExtension) => entries::get_skill(request, out),
-        "resources/directory/read" if capabilities.skills && has(Feature::SkillsExtension) => {
-            entries::read_directory(request, out)
-        }
-        "subscriptions/listen" if (announces_changes || capabilities.tasks) && has(Feature::Listening) => {
-            subscriptions::listen(request)
-        }
-        method if capabilities.tasks && method.starts_with("tasks/") => tasks::request(method, request, out),
-        "initialize" if has(Feature::Handshake) => lifecycle::initialize(request, out),
-        "server/discover" if has(Feature::RequestMeta) => lifecycle::discover(request, out),
-        method => entries::call_method(method, request, out),
-    }
+    };
+    if is_offered { answer(request, out) } else { entries::call_method(name, request, out) }
 }
 
 /// Handles a notification. Invalid and unknown notifications are ignored, since notifications are never answered.
-pub(super) fn notification(connection: &ConnectionContext, method: &str, params: &Params<'_>) {
-    match method {
-        "notifications/cancelled" => {
+pub(super) fn notification(connection: &ConnectionContext, name: &str, params: &Params<'_>) {
+    match Method::named(name) {
+        Some(Method::Cancelled) => {
             // No request has a longer id, so other processes need not hear of it.
             let id = params
                 .member("requestId")
@@ -83,7 +85,7 @@ pub(super) fn notification(connection: &ConnectionContext, method: &str, params:
                 "the client cancelled a request"
             );
         }
-        "notifications/progress" => {
+        Some(Method::Progress) => {
             let Some((session, (token, report))) = connection.session.get().zip(decode_progress(params)) else {
                 return;
             };
@@ -91,8 +93,8 @@ pub(super) fn notification(connection: &ConnectionContext, method: &str, params:
                 connection.tell_replicas(|| SessionMessage::Progress(token, report));
             }
         }
-        "notifications/initialized" => lifecycle::initialized(connection),
-        "notifications/roots/list_changed" => lifecycle::roots_changed(connection),
-        method => tracing::debug!(method, "ignored an unknown notification"),
+        Some(Method::Initialized) => lifecycle::initialized(connection),
+        Some(Method::RootsChanged) => lifecycle::roots_changed(connection),
+        _ => tracing::debug!(method = name, "ignored an unknown notification"),
     }
 }

@@ -47,6 +47,7 @@ impl Connection {
             flow,
             source: None,
             is_single_exchange: true,
+            is_stdio: false,
             clock: Clock::new(now),
             outgoing: Mutex::default(),
         };
@@ -96,7 +97,7 @@ impl Outbox {
     pub(crate) fn is_finished(&self) -> bool {
         let contents = self.contents();
         // The end of a session has already cancelled its requests, even if nothing polls the code that waits for them.
-        let has_questions = contents.questions > 0 && !self.is_closed();
+        let has_questions = contents.questions > 0 && !contents.is_closed;
         contents.calls == 0 && contents.listeners == 0 && !has_questions && contents.lines.is_empty()
     }
 
@@ -169,7 +170,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.initialized()
+        self.contents().is_closed
     }
 
     /// Returns the class of the fault with which a call ended.

@@ -39,17 +39,16 @@ pub(super) fn open(
     (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
     network: Option<Network>,
 ) -> Arc<Session> {
-    let subscribe = || Subscriber::of_session(&engine.subscriptions, &outbox);
-    let telemetry = engine.profile.telemetry.clone().map(|telemetry| SessionTelemetry {
-        telemetry,
-        network: network.unwrap_or(Network::HTTP),
-        opened: network.map(|_| std::time::Instant::now()),
+    let subscribe = || Subscriber::of_session(&engine.subscriptions, &outbox, info.dialect);
+    let telemetry = engine.profile.telemetry.clone().map(|telemetry| {
+        let opened = network.map(|_| std::time::Instant::now());
+        Box::new(SessionTelemetry { telemetry, network: network.unwrap_or(Network::HTTP), opened })
     });
     let session = Arc::new(Session {
         id: OnceLock::new(),
         roots: RootsCache::new(&info.capabilities),
         roots_hook_runs: SingleFlight::default(),
-        info: Arc::new(info),
+        info: engine.recent_infos.share(info),
         pending_requests: Arc::new(PendingRequests::new(engine.profile.limits.in_flight)),
         answer_timeout: engine.profile.limits.answer_timeout,
         in_flight,
@@ -59,7 +58,7 @@ pub(super) fn open(
         declares_logging: declared.logging,
         lifecycle: Lifecycle::default(),
         shared: OnceLock::new(),
-        liveness: engine.profile.limits.pings.map(Liveness::new),
+        liveness: engine.profile.limits.pings.map(|schedule| Box::new(Liveness::new(schedule))),
         telemetry,
         registration: OnceLock::new(),
     });
@@ -139,7 +138,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_is_alive_while_its_replica_has_no_slot() {
         let mut session = Session::for_test();
-        session.liveness = Some(Liveness::new(PingSchedule::new(LIMIT, LIMIT)));
+        session.liveness = Some(Box::new(Liveness::new(PingSchedule::new(LIMIT, LIMIT))));
         session.pending_requests = Arc::new(PendingRequests::new(1));
         let replica = Cluster::for_test(Arc::new(MemoryBackend::default()), LIMIT);
         session.pending_requests.number_by(&replica);

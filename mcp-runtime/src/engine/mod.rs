@@ -3,6 +3,7 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
+mod batches;
 mod call;
 mod client_requests;
 mod connection;
@@ -18,7 +19,7 @@ mod methods;
 mod outbox;
 mod rates;
 #[cfg_attr(
-    not(all(feature = "cluster", feature = "http")),
+    not(all(feature = "cluster", feature = "http", feature = "tasks")),
     allow(dead_code, reason = "only processes that share a backend need it")
 )]
 mod replicas;
@@ -38,6 +39,7 @@ mod sync {
 }
 #[cfg_attr(not(feature = "tasks"), path = "no_tasks.rs")]
 mod tasks;
+mod weak_set;
 
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
@@ -62,6 +64,8 @@ pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
+#[cfg(feature = "rate-limit")]
+pub(crate) use rates::Bucket;
 pub use rates::{Rate, SessionRates};
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use replicas::SessionChange;
@@ -85,5 +89,7 @@ pub(crate) use session::SessionLog;
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
+#[cfg(all(test, feature = "cluster", feature = "http"))]
+pub(crate) use subscriptions::subscriber::{Subscriber, Subscriptions};
 #[cfg(feature = "tasks")]
 pub use tasks::TaskStatus;

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    call::prepare::call_function, limits::TaskOptions, replicas::Replicas, request::context::RequestContext,
+    call::prepare::call_function,
+    limits::TaskOptions,
+    replicas::Replicas,
+    request::{context::RequestContext, method::Method},
     subscriptions::filter::Filter,
 };
-use crate::{backend::Backend, counters::Buffered, error::Fault, handler::Function, telemetry::SharedTelemetry};
+use crate::{backend::ServerBackend, counters::Buffered, error::Fault, handler::Function, telemetry::SharedTelemetry};
 
 /// The tasks of a server, which has none.
 #[derive(Debug)]
@@ -14,7 +17,7 @@ pub(super) struct Tasks;
 
 impl Tasks {
     pub(super) fn new(
-        _: Arc<dyn Backend>,
+        _: ServerBackend,
         _: Option<Arc<dyn Replicas>>,
         _: TaskOptions,
         _: &str,
@@ -46,8 +49,8 @@ pub(super) fn call_tool(
 }
 
 /// Rejects a `tasks/…` request.
-pub(super) fn request(method: &str, _: &RequestContext<'_>, _: &mut Vec<u8>) -> Result<(), Fault> {
-    Err(Fault::MethodNotFound(method.to_owned()))
+pub(super) fn request(method: Method, _: &RequestContext<'_>, _: &mut Vec<u8>) -> Result<(), Fault> {
+    Err(Fault::MethodNotFound(method.name().to_owned()))
 }
 
 /// Accepts every filter. The engine removes the tasks from it.

@@ -2,15 +2,16 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::{Arc, PoisonError},
+    sync::{Arc, OnceLock, PoisonError},
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
-use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
+use tokio::sync::Notify;
 
 use crate::{
     counters::Counter,
+    debug::debug,
     engine::{
         limits::Meter,
         rates::FlowControl,
@@ -27,21 +28,20 @@ use crate::{
 /// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// The signal that the transport has taken the contents, or that it begins to read.
-    drained: Arc<Notify>,
-    /// Set when the session that the output belongs to has ended.
-    pub(super) closed: SetOnce<()>,
+    /// The signal that the transport has taken the contents, or begins to read, or that the output is closed. Created by
+    /// the first future that waits for it, and used only after the contents were locked, so that no change is missed.
+    changed: OnceLock<Arc<Notify>>,
     flow: Arc<FlowControl>,
 }
 
 impl Outbox {
     pub(crate) fn new(flow: Arc<FlowControl>) -> Self {
-        Self { contents: Mutex::default(), drained: Arc::default(), closed: SetOnce::new(), flow }
+        Self { contents: Mutex::default(), changed: OnceLock::new(), flow }
     }
 
     /// Returns the number of calls whose responses will arrive here.
     pub(crate) fn call_count(&self) -> usize {
-        self.contents().calls
+        self.contents().calls as usize
     }
 
     /// Becomes ready when there is something to [`drain`](Self::drain).
@@ -64,7 +64,7 @@ impl Outbox {
     /// Counts a stream that carries the output to the client.
     pub(crate) fn open_reader(&self) {
         self.contents().readers += 1;
-        self.drained.notify_waiters();
+        self.notify_waiters();
     }
 
     /// Returns whether a stream carries the output to the client.
@@ -74,26 +74,42 @@ impl Outbox {
 
     /// Waits until a stream carries the output to the client.
     pub(super) async fn until_read(&self) {
+        self.until(|contents| contents.readers > 0).await;
+    }
+
+    async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
         loop {
             // Registered before the check, so that no change is missed.
-            let changed = self.drained.notified();
-            if self.has_reader() {
+            let changed = self.changed().notified();
+            if is_due(&self.contents()) {
                 return;
             }
             changed.await;
         }
     }
 
-    /// Closes the output: its session has ended, so its streams end once all of it is written.
+    fn changed(&self) -> &Arc<Notify> {
+        self.changed.get_or_init(Arc::default)
+    }
+
+    fn notify_waiters(&self) {
+        if let Some(changed) = self.changed.get() {
+            changed.notify_waiters();
+        }
+    }
+
+    /// Closes the output: its session has ended, so its streams end once all of it is written. Drops later notifications.
     pub(crate) fn close(&self) {
-        // Only the first time matters.
-        let _ = self.closed.set(());
-        self.contents().wake();
+        let mut contents = self.contents();
+        contents.is_closed = true;
+        contents.wake();
+        drop(contents);
+        self.notify_waiters();
     }
 
     /// Waits until the output is closed.
     pub(crate) async fn until_closed(&self) {
-        self.closed.wait().await;
+        self.until(|contents| contents.is_closed).await;
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.
@@ -163,10 +179,11 @@ impl Outbox {
     /// # Errors
     ///
     /// If the outbox is full, returns a future that completes when the message can be offered again.
-    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
+    #[cfg(feature = "tasks")]
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), tokio::sync::futures::OwnedNotified> {
         let mut contents = self.contents();
         if !contents.lines.is_empty() && contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
-            return Err(Arc::clone(&self.drained).notified_owned());
+            return Err(Arc::clone(self.changed()).notified_owned());
         }
         contents.push_line(message);
         Ok(())
@@ -175,6 +192,9 @@ impl Outbox {
     /// Moves the contents into a buffer. Returns whether there were any.
     pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
         let mut contents = self.contents();
+        if contents.is_empty() {
+            return false;
+        }
         contents.write_pending();
         self.take_lines(contents, into)
     }
@@ -189,7 +209,7 @@ impl Outbox {
         } else {
             into.append(&mut contents.lines);
         }
-        self.drained.notify_waiters();
+        self.notify_waiters();
         true
     }
 
@@ -201,6 +221,9 @@ impl Outbox {
 impl CallConnection for Outbox {
     fn notify(&self, message: &[u8]) -> bool {
         let mut contents = self.contents();
+        if contents.is_closed {
+            return false;
+        }
         if contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
             let is_first = !std::mem::replace(&mut contents.has_dropped, true);
             drop(contents);
@@ -229,11 +252,7 @@ impl CallConnection for Outbox {
     }
 }
 
-impl std::fmt::Debug for Outbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbox").field("calls", &self.call_count()).finish_non_exhaustive()
-    }
-}
+debug!(Outbox, self, calls: self.call_count());
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
 pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
@@ -256,13 +275,13 @@ pub(super) struct Contents {
     /// outbox.
     pub(super) pending: Vec<Arc<dyn PendingNotifications>>,
     /// The number of calls whose responses will arrive here.
-    pub(super) calls: usize,
+    pub(super) calls: u32,
     /// The number of requests to the client that are neither answered nor withdrawn.
-    pub(super) questions: usize,
+    pub(super) questions: u32,
     /// The number of listeners whose responses will arrive here.
-    pub(super) listeners: usize,
+    pub(super) listeners: u32,
     /// The number of streams that carry the output to the client.
-    pub(super) readers: usize,
+    pub(super) readers: u32,
     pub(super) waker: Option<Waker>,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     pub(super) close_after: Option<Duration>,
@@ -273,6 +292,8 @@ pub(super) struct Contents {
     metered: usize,
     /// Whether a notification was dropped since the transport last drained the outbox.
     pub(super) has_dropped: bool,
+    /// Whether the session that the output belongs to has ended.
+    pub(super) is_closed: bool,
 }
 
 /// The locked contents of an outbox. Updates the meter when dropped.
@@ -392,6 +413,14 @@ mod tests {
         fn is_ended(&self) -> bool {
             false
         }
+    }
+
+    #[test]
+    fn a_closed_outbox_buffers_no_notifications() {
+        let outbox = Outbox::for_test();
+        outbox.close();
+        assert!(!outbox.notify(b"{}"));
+        assert!(outbox.is_empty());
     }
 
     #[test]

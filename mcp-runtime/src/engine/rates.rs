@@ -4,13 +4,14 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
     sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
+        Arc, LazyLock,
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use crate::{
+    backend::time::nanos,
     counters::Counter,
     error::Fault,
     model::{Level, setters},
@@ -124,9 +125,9 @@ impl FlowControl {
     pub(crate) fn new(rates: &SessionRates) -> Self {
         Self {
             level: AtomicU8::new(Level::Info as u8),
-            log_messages: Bucket::new(rates.log_messages),
-            completions: Bucket::new(rates.completions),
-            task_requests: Bucket::new(rates.task_requests),
+            log_messages: Bucket::of(rates.log_messages),
+            completions: Bucket::of(rates.completions),
+            task_requests: Bucket::of(rates.task_requests),
         }
     }
 
@@ -167,6 +168,7 @@ impl FlowControl {
     /// # Errors
     ///
     /// Returns [`Fault::Overloaded`] if the request exceeds the rate.
+    #[cfg(feature = "tasks")]
     pub(crate) fn admit_task_request(&self, now: Instant) -> Result<(), Fault> {
         self.task_requests.admit(now).map_err(|excess| excess.fault("requests about tasks"))
     }
@@ -201,28 +203,33 @@ impl PeerRates {
     }
 }
 
-/// The budget of a rate, tracked with the virtual scheduling algorithm of ITU-T I.371. `governor` implements the same
-/// algorithm, but is an optional dependency of the layer `RateLimit`, whereas every server has session rates.
+/// The budget of a rate, tracked with the virtual scheduling algorithm of ITU-T I.371.
+///
+/// Times are nanoseconds, since every session and every request has three budgets.
 #[derive(Debug)]
-struct Bucket {
-    rate: Option<Rate>,
-    state: Mutex<BucketState>,
+pub(crate) struct Bucket {
+    /// The period in which the budget of one message is replenished. 0 without a rate.
+    interval: u64,
+    /// The period in which the whole budget is replenished.
+    per: u64,
+    /// The time, since any point in the past, at which the budget is full again, times two, plus one if the last message exceeded the
+    /// rate.
+    state: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct BucketState {
-    /// The time at which the budget is full again. `None` if it is full.
-    full_at: Option<Instant>,
-    /// Whether the last message exceeded the rate.
-    is_exceeded: bool,
+/// A time before all others. Half of the nanoseconds that a budget counts are 292 years.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn since_start(now: Instant) -> u64 {
+    nanos(now.saturating_duration_since(*START))
 }
 
 /// A message that exceeds its rate.
-struct Excess {
+pub(crate) struct Excess {
     /// Whether the previous message did not.
     is_first: bool,
     /// The time until there is budget for another message.
-    wait: Duration,
+    pub(crate) wait: Duration,
 }
 
 impl Excess {
@@ -233,26 +240,45 @@ impl Excess {
 }
 
 impl Bucket {
-    fn new(rate: Option<Rate>) -> Self {
-        Self { rate, state: Mutex::default() }
+    /// Creates a budget that is replenished by one message in each `interval`, and wholly in `per`.
+    pub(crate) fn new(interval: Duration, per: Duration) -> Self {
+        Self { interval: nanos(interval), per: nanos(per), state: AtomicU64::new(0) }
+    }
+
+    fn of(rate: Option<Rate>) -> Self {
+        LazyLock::force(&START);
+        rate.map_or(Self::new(Duration::ZERO, Duration::ZERO), |rate| Self::new(rate.interval(), rate.per))
     }
 
     /// Returns whether nothing of the budget is used.
     fn is_full(&self, now: Instant) -> bool {
-        self.state.lock().full_at.is_none_or(|full_at| full_at <= now)
+        self.state.load(Ordering::Relaxed) >> 1 <= since_start(now)
     }
 
     fn admit(&self, now: Instant) -> Result<(), Excess> {
-        let Some(rate) = self.rate else { return Ok(()) };
-        let mut state = self.state.lock();
-        let full_at = state.full_at.map_or(now, |full_at| full_at.max(now)) + rate.interval();
-        let wait = full_at.duration_since(now).saturating_sub(rate.per);
-        if wait.is_zero() {
-            *state = BucketState { full_at: Some(full_at), is_exceeded: false };
-            Ok(())
-        } else {
-            Err(Excess { is_first: !std::mem::replace(&mut state.is_exceeded, true), wait })
-        }
+        if self.interval == 0 { Ok(()) } else { self.admit_at(since_start(now)) }
+    }
+
+    /// Counts a message.
+    ///
+    /// # Errors
+    ///
+    /// Returns the excess if it exceeds the rate.
+    pub(crate) fn admit_at(&self, now: u64) -> Result<(), Excess> {
+        let mut admitted = Ok(());
+        // Always succeeds.
+        let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
+            let full_at = (state >> 1).max(now) + self.interval;
+            let wait = (full_at - now).saturating_sub(self.per);
+            let (next, outcome) = if wait == 0 {
+                (full_at << 1, Ok(()))
+            } else {
+                (state | 1, Err(Excess { is_first: state & 1 == 0, wait: Duration::from_nanos(wait) }))
+            };
+            admitted = outcome;
+            Some(next)
+        });
+        admitted
     }
 }
 
@@ -262,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_burst_may_use_the_whole_rate_and_is_replenished_evenly() {
-        let bucket = Bucket::new(Some(Rate::new(4, Duration::from_secs(2))));
+        let bucket = Bucket::of(Some(Rate::new(4, Duration::from_secs(2))));
         let start = Instant::now();
         for (millis, admitted) in [
             (0, true),
@@ -289,7 +315,7 @@ mod tests {
 
     #[test]
     fn only_the_first_message_in_excess_is_reported() {
-        let bucket = Bucket::new(Some(Rate::new(1, Duration::from_secs(1))));
+        let bucket = Bucket::of(Some(Rate::new(1, Duration::from_secs(1))));
         let start = Instant::now();
         let first = |millis| bucket.admit(start + Duration::from_millis(millis)).map_err(|excess| excess.is_first);
         assert_eq!([first(0), first(1), first(2)], [Ok(()), Err(true), Err(false)]);
@@ -311,7 +337,7 @@ mod tests {
     #[test]
     fn a_rate_allows_at_least_one_message() {
         for rate in [Rate::new(0, Duration::from_secs(1)), Rate::new(1, Duration::MAX), Rate::new(1, Duration::ZERO)] {
-            assert!(Bucket::new(Some(rate)).admit(Instant::now()).is_ok(), "{rate:?}");
+            assert!(Bucket::of(Some(rate)).admit(Instant::now()).is_ok(), "{rate:?}");
         }
     }
 
@@ -357,7 +383,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_everything_is_admitted() {
-        let (bucket, now) = (Bucket::new(None), Instant::now());
+        let (bucket, now) = (Bucket::of(None), Instant::now());
         assert!((0..100_000).all(|_| bucket.admit(now).is_ok()));
     }
 }

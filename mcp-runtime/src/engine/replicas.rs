@@ -1,24 +1,12 @@
 //! The processes that share a backend, as the engine sees them. `cluster` implements the interface; without it, every
 //! session and task belongs to this process.
 
-use std::{
-    fmt,
-    num::NonZeroU32,
-    pin::Pin,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{fmt, num::NonZeroU32, pin::Pin, sync::Weak, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::client_requests::{InputResponse, KEY_ID_LEN, StateKey};
-use crate::{
-    backend::{BackendClock, BackendFuture},
-    error::Fault,
-    handler::ask::ClientProgress,
-    model::Level,
-    registry::Kinds,
-};
+use crate::{backend::BackendFuture, error::Fault, handler::ask::ClientProgress, model::Level, registry::Kinds};
 
 /// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {
@@ -55,7 +43,8 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     fn lease(&self) -> Duration;
 
     /// Returns the clock by which the replicas compare times. It is exact once the replica has [joined](Self::join).
-    fn clock(&self) -> &Arc<BackendClock>;
+    #[cfg(feature = "backend")]
+    fn clock(&self) -> &std::sync::Arc<crate::backend::BackendClock>;
 
     /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
     fn add_handler(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>);
@@ -170,6 +159,8 @@ impl fmt::Display for Slot {
 /// A message of a client that concerns other replicas.
 #[derive(Debug)]
 pub(crate) enum SessionMessage {
+    /// The client has sent `notifications/initialized`, which the replica that opened the session may be waiting for.
+    Initialized,
     Change(SessionChange),
     /// The response to a request of another replica.
     Answer(u64, InputResponse),
@@ -182,7 +173,6 @@ pub(crate) enum SessionMessage {
 /// A change of a session by its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionChange {
-    Initialized,
     Level(Level),
     Subscribed(String),
     Unsubscribed(String),

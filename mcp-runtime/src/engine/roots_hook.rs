@@ -1,8 +1,9 @@
 //! The author's function that runs when the roots of a client change.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc};
 
 use super::{live_requester::LiveRequester, session::Session};
+use crate::debug::debug;
 use crate::{handler, race::race};
 
 /// The function that was passed to [`Server::on_roots_changed`](crate::Server::on_roots_changed).
@@ -46,8 +47,4 @@ impl RootsHook {
     }
 }
 
-impl fmt::Debug for RootsHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RootsHook")
-    }
-}
+debug!(RootsHook, self);

@@ -1,6 +1,7 @@
 //! The state that all connections of a server share.
 
 use std::{
+    any::Any,
     io,
     sync::{
         Arc, Weak,
@@ -12,22 +13,23 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    client_requests::{StateKey, StateKeys},
+    client_requests::StateKey,
     description::{self, ServerDescription},
-    layers::{Layers, SharedBackend},
+    layers::Layers,
     limits::Limits,
     live_requester::LiveRequester,
     rates::PeerRates,
     replicas::Replicas,
     request::source::Visibility,
     roots_hook::RootsHook,
-    session::{Session, SessionLog, WeakSet},
+    session::{RecentInfos, Session, SessionLog},
     subscriptions::subscriber::Subscriptions,
     tasks::Tasks,
+    weak_set::WeakSet,
 };
 use crate::{
     auth::{AccessRules, Identity},
-    backend::Backend,
+    backend::ServerBackend,
     counters::EndpointStats,
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap, entry::EntryKind},
@@ -55,8 +57,8 @@ pub(crate) struct Profile {
     pub(crate) schemas: SchemaProfile,
     /// Whether structured results are checked against their output schema. `None` if the author has not decided.
     pub(crate) checks_results: Option<bool>,
-    /// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind::ALL`].
-    pub(crate) list_caches: [Option<(Duration, CacheScope)>; EntryKind::ALL.len()],
+    /// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind`].
+    pub(crate) list_caches: [Option<(Duration, CacheScope)>; EntryKind::COUNT],
     /// The keys that seal the state of requests. If empty, the server uses a random key.
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
@@ -76,6 +78,8 @@ pub(crate) struct Profile {
     pub(crate) local_identity: Option<Identity>,
     /// Receives spans and measurements. `None` if the author has not set any.
     pub(crate) telemetry: Option<SharedTelemetry>,
+    /// Tells the handles when the server is dropped: its own handle, and those of mounted servers.
+    pub(crate) alive: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Profile {
@@ -92,18 +96,18 @@ pub(crate) struct Engine {
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
     pub(super) sessions: Arc<WeakSet<Session>>,
+    pub(super) recent_infos: RecentInfos,
     log: Arc<SessionLog>,
     pub(crate) peer_rates: PeerRates,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
     pub(crate) profile: Profile,
-    pub(super) state_keys: Arc<StateKeys>,
+    #[cfg(feature = "sealed-state")]
+    pub(super) round_states: Arc<super::client_requests::RoundStates>,
     /// The processes that share the backend. `None` if the author has not set a backend.
     replicas: Option<Arc<dyn Replicas>>,
     pub(super) tasks: Arc<Tasks>,
-    /// The backend for layers. `None` if the author has not set a backend.
-    pub(super) layer_backend: Option<Arc<SharedBackend>>,
     /// The HTTP endpoints that serve this server.
     pub(super) endpoints: Mutex<Vec<Weak<dyn EndpointStats>>>,
     /// One for each of [`Revision::ALL`].
@@ -116,8 +120,8 @@ impl Engine {
     pub(crate) fn new(
         registry: Registry,
         states: StateMap,
-        mut profile: Profile,
-        backend: Arc<dyn Backend>,
+        profile: Profile,
+        backend: ServerBackend,
         replicas: Option<Arc<dyn Replicas>>,
         announces_changes: bool,
     ) -> Self {
@@ -128,24 +132,30 @@ impl Engine {
             .map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private, checks_results)));
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
-        let (state_keys, name) = (std::mem::take(&mut profile.state_keys), profile.first_name());
-        let state_keys = StateKeys::new(state_keys, profile.limits.round_ttl, name, replicas.clone());
+        let name = profile.first_name();
+        #[cfg(feature = "sealed-state")]
+        let round_states = super::client_requests::RoundStates::new(
+            profile.state_keys.clone(),
+            profile.limits.round_ttl,
+            name,
+            replicas.clone(),
+        );
         let telemetry = profile.telemetry.clone();
-        let tasks = Tasks::new(Arc::clone(&backend), replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
-        let layer_backend = replicas.as_ref().map(|_| Arc::new(SharedBackend { backend, server: name.into() }));
+        let tasks = Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
             sessions,
+            recent_infos: RecentInfos::default(),
             log,
             peer_rates: PeerRates::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
-            state_keys: Arc::new(state_keys),
+            #[cfg(feature = "sealed-state")]
+            round_states: Arc::new(round_states),
             tasks: Arc::new(tasks),
             replicas,
             profile,
-            layer_backend,
             endpoints: Mutex::default(),
             encodings,
         }

@@ -2,18 +2,17 @@
 
 use std::{
     any::Any,
-    collections::BTreeMap,
-    fmt,
+    collections::VecDeque,
     future::pending,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use tokio::{
-    sync::SetOnce,
+    sync::Notify,
     task::AbortHandle,
     time::{sleep, timeout},
 };
@@ -25,6 +24,7 @@ use super::{
     outbox::Outbox,
     rates::FlowControl,
     subscriptions::subscriber::Subscriber,
+    weak_set::{Registration, WeakSet},
 };
 use crate::{
     error::Fault,
@@ -68,9 +68,9 @@ pub(crate) struct Session {
     /// the session.
     pub(crate) shared: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
-    pub(super) liveness: Option<Liveness>,
+    pub(super) liveness: Option<Box<Liveness>>,
     /// Receives what is measured. `None` if the server has no telemetry.
-    pub(super) telemetry: Option<SessionTelemetry>,
+    pub(super) telemetry: Option<Box<SessionTelemetry>>,
     /// Removes the session from the set of open sessions when dropped.
     pub(super) registration: OnceLock<Registration<Session>>,
 }
@@ -86,6 +86,35 @@ pub(crate) struct SessionInfo {
     pub(crate) principal: Option<Box<str>>,
 }
 
+/// The maximum number of different outcomes of `initialize` that later sessions are compared with.
+const MAX_RECENT_INFOS: usize = 16;
+
+/// The latest outcomes of `initialize`. Sessions of the same client program have the same one, so they share it.
+#[derive(Debug, Default)]
+pub(crate) struct RecentInfos(Mutex<VecDeque<Weak<SessionInfo>>>);
+
+impl RecentInfos {
+    /// Returns the shared form of the outcome of `initialize`.
+    pub(super) fn share(&self, info: SessionInfo) -> Arc<SessionInfo> {
+        // Sessions of different principals have nothing in common.
+        if info.principal.is_some() {
+            return Arc::new(info);
+        }
+        let mut recent = self.0.lock();
+        let is_same = |known: &Arc<SessionInfo>| {
+            std::ptr::eq(known.dialect, info.dialect)
+                && known.client == info.client
+                && known.capabilities == info.capabilities
+        };
+        recent.iter().filter_map(Weak::upgrade).find(is_same).unwrap_or_else(|| {
+            let info = Arc::new(info);
+            recent.truncate(MAX_RECENT_INFOS - 1);
+            recent.push_front(Arc::downgrade(&info));
+            info
+        })
+    }
+}
+
 /// The telemetry of a session.
 #[derive(Debug)]
 pub(crate) struct SessionTelemetry {
@@ -98,13 +127,38 @@ pub(crate) struct SessionTelemetry {
 /// The phases of a session. Each begins once.
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
-    /// Set when the client has sent `notifications/initialized`.
-    initialized: SetOnce<()>,
-    ended: SetOnce<()>,
+    /// Whether the client has sent `notifications/initialized`.
+    is_initialized: AtomicBool,
+    has_ended: AtomicBool,
+    changed: Notify,
+}
+
+impl Lifecycle {
+    /// Begins a phase. Returns `false` if it has begun before.
+    fn begin(&self, phase: &AtomicBool) -> bool {
+        let is_first = !phase.swap(true, Ordering::SeqCst);
+        if is_first {
+            self.changed.notify_waiters();
+        }
+        is_first
+    }
+
+    /// Waits until a phase has begun.
+    async fn begun(&self, phase: &AtomicBool) {
+        loop {
+            // Registered before the check, so that no change is missed.
+            let changed = self.changed.notified();
+            if phase.load(Ordering::SeqCst) {
+                return;
+            }
+            changed.await;
+        }
+    }
 }
 
 impl Session {
     /// Sets the id of the session, unless it has one.
+    #[cfg(any(feature = "http", feature = "tasks"))]
     pub(crate) fn set_id(&self, id: &Arc<str>) {
         let _ = self.id.set(Arc::clone(id));
     }
@@ -118,22 +172,23 @@ impl Session {
         self.shared.get().is_some()
     }
 
-    /// Handles `notifications/initialized`: releases the messages that were held back.
-    pub(crate) fn set_initialized(&self) {
-        // Clients may repeat the notification.
-        let _ = self.lifecycle.initialized.set(());
+    /// Releases the messages that were held back until `notifications/initialized`. Returns `false` if that has happened
+    /// before: clients may repeat the notification.
+    pub(crate) fn set_initialized(&self) -> bool {
+        let is_first = self.lifecycle.begin(&self.lifecycle.is_initialized);
         if let Some(subscriber) = &self.subscriber {
             subscriber.ready();
         }
+        is_first
     }
 
     pub(crate) fn is_initialized(&self) -> bool {
-        self.lifecycle.initialized.initialized()
+        self.lifecycle.is_initialized.load(Ordering::Acquire)
     }
 
     /// Waits until the client has sent `notifications/initialized`.
     pub(super) async fn initialized(&self) {
-        self.lifecycle.initialized.wait().await;
+        self.lifecycle.begun(&self.lifecycle.is_initialized).await;
     }
 
     /// Waits until the client has sent `notifications/initialized`. Until then, the server may send no requests except
@@ -222,12 +277,12 @@ impl Session {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.lifecycle.ended.initialized()
+        self.lifecycle.has_ended.load(Ordering::Acquire)
     }
 
     /// Waits until the session has ended.
     pub(super) async fn ended(&self) {
-        self.lifecycle.ended.wait().await;
+        self.lifecycle.begun(&self.lifecycle.has_ended).await;
     }
 
     /// Ends the session: withdraws its requests to the client, fails its calls, stops its subscriptions and pings, and
@@ -238,7 +293,7 @@ impl Session {
 
     /// Ends the session, because of an error of this class if there is one.
     pub(super) fn end_because(&self, error_type: Option<&'static str>) {
-        if self.lifecycle.ended.set(()).is_err() {
+        if !self.lifecycle.begin(&self.lifecycle.has_ended) {
             return;
         }
         self.pending_requests.close();
@@ -250,7 +305,7 @@ impl Session {
             liveness.stop();
         }
         self.outbox.close();
-        if let Some(SessionTelemetry { telemetry, network, opened: Some(opened) }) = &self.telemetry {
+        if let Some(SessionTelemetry { telemetry, network, opened: Some(opened) }) = self.telemetry.as_deref() {
             let protocol_version = self.info.dialect.name();
             let (network, duration) = (*network, opened.elapsed());
             telemetry.session_ended(&SessionEnd { protocol_version, network, error_type, duration });
@@ -320,32 +375,20 @@ impl SessionLog {
 
 /// Tracks the executions of a function: at most one runs at a time, and at most one more is due.
 #[derive(Debug, Default)]
-pub(crate) struct SingleFlight(Mutex<Phase>);
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Idle,
-    Running,
-    /// Running, and due again since it started.
-    RunningAndDue,
-}
+pub(crate) struct SingleFlight(
+    /// The number of executions that run or are due.
+    AtomicU8,
+);
 
 impl SingleFlight {
     /// Records that the function is due. Returns whether it has to be started.
     pub(super) fn start(&self) -> bool {
-        let mut phase = self.0.lock();
-        let is_idle = *phase == Phase::Idle;
-        *phase = if is_idle { Phase::Running } else { Phase::RunningAndDue };
-        is_idle
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |runs| Some((runs + 1).min(2))) == Ok(0)
     }
 
     /// Records the end of an execution. Returns whether the function has to run again.
     pub(super) fn finish(&self) -> bool {
-        let mut phase = self.0.lock();
-        let is_due = *phase == Phase::RunningAndDue;
-        *phase = if is_due { Phase::Running } else { Phase::Idle };
-        is_due
+        self.0.fetch_sub(1, Ordering::AcqRel) == 2
     }
 }
 
@@ -393,61 +436,47 @@ impl Drop for Liveness {
     }
 }
 
-/// A set of weak references. It needs no bound of its own: it contains only members that are kept alive elsewhere.
-pub(crate) struct WeakSet<T>(Mutex<Members<T>>);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-struct Members<T> {
-    last_number: u64,
-    /// The members by number, in the order in which they were added.
-    by_number: BTreeMap<u64, Weak<T>>,
-}
-
-/// A guard that removes a member from its set when dropped. It is owned by the member.
-pub(crate) struct Registration<T> {
-    set: Weak<WeakSet<T>>,
-    number: u64,
-}
-
-impl<T> WeakSet<T> {
-    /// Adds a member.
-    pub(crate) fn insert(self: &Arc<Self>, member: &Arc<T>) -> Registration<T> {
-        let mut members = self.0.lock();
-        members.last_number += 1;
-        let number = members.last_number;
-        members.by_number.insert(number, Arc::downgrade(member));
-        Registration { set: Arc::downgrade(self), number }
-    }
-
-    /// Returns the members, in the order in which they were added.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<T>> {
-        // Collected first, since dropping the last reference to a member locks the set.
-        let members: Vec<_> = self.0.lock().by_number.values().filter_map(Weak::upgrade).collect();
-        members.into_iter()
-    }
-}
-
-impl<T> Default for WeakSet<T> {
-    fn default() -> Self {
-        Self(Mutex::new(Members { last_number: 0, by_number: BTreeMap::new() }))
-    }
-}
-
-impl<T> fmt::Debug for WeakSet<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeakSet").field("members", &self.0.lock().by_number.len()).finish()
-    }
-}
-
-impl<T> Drop for Registration<T> {
-    fn drop(&mut self) {
-        if let Some(set) = self.set.upgrade() {
-            set.0.lock().by_number.remove(&self.number);
+    #[test]
+    fn sessions_of_the_same_client_share_the_outcome_of_initialize() {
+        let recent = RecentInfos::default();
+        let info = |name: &str, principal: Option<&str>| SessionInfo {
+            dialect: crate::revision::newest_handshake(),
+            client: Some(ClientInfo { name: name.to_owned(), ..ClientInfo::default() }),
+            capabilities: "{}".into(),
+            principal: principal.map(Into::into),
+        };
+        let first = recent.share(info("a", None));
+        for (name, principal, is_shared) in
+            [("a", None, true), ("b", None, false), ("a", Some("ada"), false), ("a", None, true)]
+        {
+            let info = recent.share(info(name, principal));
+            assert_eq!(Arc::ptr_eq(&info, &first), is_shared, "{name} {principal:?}");
         }
+        let others: Vec<_> =
+            (0..3 * MAX_RECENT_INFOS).map(|number| recent.share(info(&number.to_string(), None))).collect();
+        assert_eq!(recent.0.lock().len(), MAX_RECENT_INFOS);
+        drop(others);
+        assert!(recent.0.lock().iter().all(|info| info.strong_count() == 0), "the list keeps nothing alive");
     }
-}
 
-impl<T> fmt::Debug for Registration<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registration").field("number", &self.number).finish_non_exhaustive()
+    /// Every sequence of calls and ends of a run: one run at a time, and another one if it was called meanwhile.
+    #[test]
+    fn at_most_one_run_is_in_flight_and_none_is_lost() {
+        for sequence in 0..1_u32 << 10 {
+            let (flight, mut is_running, mut is_due) = (SingleFlight::default(), false, false);
+            for step in 0..10 {
+                if sequence & 1 << step != 0 {
+                    assert_eq!(flight.start(), !is_running, "{sequence:b} {step}");
+                    (is_running, is_due) = (true, is_running);
+                } else if is_running {
+                    assert_eq!(flight.finish(), is_due, "{sequence:b} {step}");
+                    (is_running, is_due) = (is_due, false);
+                }
+            }
+        }
     }
 }

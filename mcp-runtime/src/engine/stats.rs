@@ -47,21 +47,21 @@ const fn counter(name: &'static str, unit: &'static str, description: &'static s
 
 /// The metrics without an attribute that the process counts.
 const PLAIN: [(Stat, Counter); 5] = [
-    (gauge("mcp.server.calls.active", "{call}", "Calls that do not complete in place, and wait"), ActiveCalls),
+    (gauge("mcp.server.calls.active", "{call}", "Calls that run or wait"), ActiveCalls),
     (gauge("mcp.server.subscriptions.active", "{request}", "Open `subscriptions/listen` requests"), Listeners),
     (gauge("mcp.server.client_requests.active", "{request}", "Requests to clients without an answer"), Questions),
     (
         counter("mcp.server.notifications.dropped", "{notification}", "Notifications to clients that read too slowly"),
         DroppedNotifications,
     ),
-    (counter("mcp.server.log.dropped", "By", "Output that stderr did not take"), DroppedLogBytes),
+    (counter("mcp.server.log.dropped", "{line}", "Lines that stderr did not take"), DroppedLogLines),
 ];
 
 /// The values of an attribute, and what is counted for each.
 type Labels = &'static [(&'static str, Counter)];
 
 /// The metrics that the process counts with the name of an attribute, and each of its values.
-const LABELLED: [(Stat, &str, Labels); 4] = [
+const LABELLED: [(Stat, &str, Labels); 5] = [
     (
         gauge("mcp.server.streams.active", "{stream}", "Open event streams over HTTP"),
         "mcp.stream.kind",
@@ -71,6 +71,16 @@ const LABELLED: [(Stat, &str, Labels); 4] = [
         gauge("mcp.server.tasks", "{task}", "Tasks that the process runs"),
         "mcp.task.status",
         &[("working", WorkingTasks), ("input_required", InputRequiredTasks)],
+    ),
+    (
+        counter("mcp.server.tasks.ended", "{task}", "Tasks that have ended in this process"),
+        "mcp.task.status",
+        &[
+            ("completed", CompletedTasks),
+            ("failed", FailedTasks),
+            ("cancelled", CancelledTasks),
+            ("expired", ExpiredTasks),
+        ],
     ),
     (
         counter("mcp.server.refusals", "{request}", "Requests and connections that were refused because of a limit"),
@@ -98,6 +108,15 @@ const LABELLED: [(Stat, &str, Labels); 4] = [
         ],
     ),
 ];
+
+const _: () = {
+    let (mut rows, mut index) = (PLAIN.len(), 0);
+    while index < LABELLED.len() {
+        rows += LABELLED[index].2.len();
+        index += 1;
+    }
+    assert!(rows == Counter::Count as usize, "a counter belongs to no metric, or to several");
+};
 
 impl ReadStats for Engine {
     fn read_stats(&self) -> Vec<Stat> {

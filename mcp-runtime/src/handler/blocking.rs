@@ -112,3 +112,31 @@ impl<T> Drop for AbortOnDrop<T> {
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    /// Threads cannot be stopped.
+    #[tokio::test]
+    async fn a_call_occupies_its_thread_until_it_returns_although_its_caller_has_left() {
+        static THREADS: Semaphore = Semaphore::const_new(1);
+        let (started, has_started) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let share = Arc::new(Semaphore::new(1));
+        let run = move || {
+            started.send(()).unwrap();
+            released.recv().unwrap();
+        };
+        let mut call = Box::pin(run_with_permits(Some(Arc::clone(&share)), &THREADS, run));
+        while has_started.try_recv().is_err() {
+            assert!(tokio::time::timeout(Duration::from_millis(1), &mut call).await.is_err());
+        }
+        drop(call);
+        assert_eq!((THREADS.available_permits(), share.available_permits()), (0, 0));
+        release.send(()).unwrap();
+        run_with_permits(Some(share), &THREADS, || ()).await.unwrap();
+    }
+}

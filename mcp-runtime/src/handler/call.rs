@@ -10,7 +10,7 @@ use std::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Context, Contract, Encoding, Finished, Function, HandlerError, HandlerResult, StateMap,
+    Context, Contract, Encoding, ErrorResponse, Finished, Function, HandlerError, HandlerResult, StateMap,
     entry::EntryKind,
     schema::{Violation, decoding_violation},
     slot::Decode,
@@ -37,6 +37,7 @@ pub(crate) struct Call {
     pub(crate) subject: Cow<'static, str>,
     pub(crate) id: Id,
     /// The size of the arguments in bytes.
+    #[cfg_attr(not(feature = "tasks"), allow(dead_code, reason = "only tasks keep arguments"))]
     pub(crate) argument_bytes: usize,
     /// The maximum time for which a client waits.
     pub(crate) timeout: Option<Duration>,
@@ -72,7 +73,7 @@ impl Call {
 
     /// Returns the media type in the annotation of a resource.
     pub(super) fn mime_type(&self) -> Option<&str> {
-        self.function.as_ref()?.contract.mime_type.as_deref()
+        self.function.as_ref()?.resource()?.mime_type.as_deref()
     }
 
     /// Returns how long and by whom the contents of a resource may be cached.
@@ -81,6 +82,7 @@ impl Call {
     }
 
     /// Returns the timeout that the function declares, which also holds for the task of a call.
+    #[cfg(feature = "tasks")]
     pub(crate) fn declared_timeout(&self) -> Option<Duration> {
         self.function.as_ref().and_then(|function| function.common().timeout)
     }
@@ -133,7 +135,7 @@ impl<'a> Input<'a> {
 
     /// Checks the arguments and decodes them with `fill`.
     fn decode_with(&self, mut fill: impl FnMut(&str) -> Result<(), Violation>) -> Result<(), HandlerError> {
-        if fill(self.arguments).is_ok() && self.matches_schema() {
+        if fill(self.arguments).is_ok() && self.contract.accepts(self.arguments, self.violations) {
             return Ok(());
         }
         self.explain(&mut fill).map_err(|error| {
@@ -153,13 +155,6 @@ impl<'a> Input<'a> {
     /// Panics if there is no value of type `T`, which is impossible once the server has been built.
     pub fn get<T: ?Sized + 'static>(&self) -> &'a T {
         find(self.context, self.call.map(|call| &*call.states))
-    }
-
-    fn matches_schema(&self) -> bool {
-        match self.violations {
-            Some(violations) => violations.is_empty(),
-            None => !self.contract.is_checked || self.contract.checker().accepts(self.arguments),
-        }
     }
 
     /// Decodes the arguments and applies the defaults.
@@ -189,10 +184,13 @@ impl<'a> Input<'a> {
     /// decoding enforces the schema and its check takes too long.
     ///
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
-    /// again.
+    /// again. If the schema is invalid, which the caller cannot change, the error is masked.
     #[cold]
     fn explain(&self, fill: &mut dyn FnMut(&str) -> Result<(), Violation>) -> Result<(), HandlerError> {
-        let checker = self.contract.checker();
+        let Some(checker) = self.contract.checker() else {
+            let invalid = ErrorResponse::masked("the schema of the function is invalid");
+            return Err(HandlerError::from_error_response(invalid));
+        };
         let violations = match self.violations {
             Some(violations) => violations.to_vec(),
             None if self.contract.is_checked => checker.violations(self.arguments),
@@ -220,7 +218,7 @@ pub struct Reply<'a> {
 
 impl<'a> Reply<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>, call: &'a Call) -> Self {
-        let output = call.function.as_ref().and_then(|function| function.contract.output_schema());
+        let output = call.function.as_ref().and_then(|function| function.output_schema());
         Self {
             out,
             call,

@@ -36,6 +36,8 @@ pub struct Caller {
     pub(crate) client: Option<ClientInfo>,
     pub(crate) revision: Revision,
     pub(crate) local_identity: Option<Identity>,
+    /// Whether the request arrived on the stdin of the process.
+    pub(crate) is_stdio: bool,
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
@@ -200,6 +202,7 @@ impl CallLifetime {
         }
     }
 
+    #[cfg(feature = "tasks")]
     pub(super) fn set_detached(&self, detached: bool) {
         self.detached.store(detached, Ordering::Release);
     }

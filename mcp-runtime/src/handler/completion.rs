@@ -162,8 +162,17 @@ mod tests {
 
     #[test]
     fn at_most_100_values_are_sent_and_all_are_counted() {
-        let completions = Completions::new((0..250).map(|n| n.to_string()));
-        assert_eq!((completions.values.len(), completions.total, completions.has_more), (100, Some(250), true));
+        let numbers = |count: usize| Completions::new((0..count).map(|number| number.to_string()));
+        for (completions, sent, total, has_more) in [
+            (numbers(250), 100, 250, true),
+            (numbers(100), 100, 100, false),
+            (numbers(2).with_total(2), 2, 2, false),
+            (numbers(2).with_total(3), 2, 3, true),
+            (numbers(101).with_total(100), 100, 100, false),
+        ] {
+            let found = (completions.values.len(), completions.total, completions.has_more);
+            assert_eq!(found, (sent, Some(total), has_more));
+        }
     }
 
     #[test]

@@ -65,14 +65,17 @@ impl Encoding {
         write_meta: Option<impl FnOnce(&mut Vec<u8>)>,
     ) {
         if self.has(Feature::ResultType) {
-            member(out, "resultType", b"");
-            write::string(out, result_type);
+            comma(out);
+            out.extend_from_slice(br#""resultType":""#);
+            out.extend_from_slice(result_type.as_bytes());
+            out.push(b'"');
         }
         for (name, json) in self.dialect.result_members {
             member(out, name, json.as_bytes());
         }
         if write_meta.is_some() || !self.identity.is_empty() {
-            member(out, "_meta", b"{");
+            comma(out);
+            out.extend_from_slice(br#""_meta":{"#);
             out.extend_from_slice(&self.identity);
             if let Some(write_meta) = write_meta {
                 write_meta(out);

@@ -11,9 +11,12 @@ mod client_requests;
 mod completion;
 mod context;
 mod contract;
+mod decoding;
 mod encoding;
 pub(crate) mod entry;
 mod error_response;
+mod function;
+mod input_schema;
 mod map_keys;
 mod outcome;
 mod output;
@@ -24,6 +27,7 @@ mod server_fn;
 mod session;
 mod slot;
 mod state;
+mod string_arguments;
 
 pub use blocking::blocking;
 pub use call::{Input, Reply, finish, get};
@@ -31,7 +35,7 @@ pub use caller::{Caller, ClientInfo};
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
-pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
+pub use decoding::{AnyDecoding, Decoding, EnforcesSchema, represents};
 pub use error_response::{ErrorOutput, ErrorResponse, IntoErrorResponse};
 pub use outcome::{CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, MapsErrors, ResultKind, Returned};
 pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
@@ -59,11 +63,15 @@ pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX
 pub(crate) use context::{LogThreshold, SharedCall, current_call, enter_call, log_notification};
 #[cfg(feature = "tasks")]
 pub(crate) use context::{TaskHandoff, TaskPeer};
-pub(crate) use contract::{Contract, Function, MirroredArgument, from_strings, json_of_string};
+pub(crate) use contract::{Contract, get_or_compute};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use error_response::log_failure;
+pub(crate) use function::Function;
+#[cfg(all(feature = "http", feature = "testing"))]
+pub(crate) use input_schema::{MirroredArgument, headers as mirrored_arguments};
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use server_fn::{takes_context, uses_context};
 pub(crate) use slot::OnceValues;
 pub(crate) use state::StateMap;
+pub(crate) use string_arguments::{from_strings, json_of_string};

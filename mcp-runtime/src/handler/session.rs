@@ -1,10 +1,11 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
     caller::ClientInfo,
     client_requests::{AskAll, ClientRequests, SessionPeer},
 };
+use crate::debug::debug;
 use crate::{error::Fault, revision::Revision};
 
 /// The session of a client, for requests outside of calls.
@@ -183,12 +184,4 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("revision", &self.revision())
-            .field("client", &self.client())
-            .field("has_ended", &self.has_ended())
-            .finish_non_exhaustive()
-    }
-}
+debug!(Session, self, revision: self.revision(), client: self.client(), has_ended: self.has_ended());

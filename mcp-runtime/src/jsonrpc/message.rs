@@ -1,4 +1,8 @@
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{error::Category, value::RawValue};
@@ -266,6 +270,17 @@ impl Id {
             raw::Kind::Number if is_integer(json) => Some(Self::new(json)),
             _ => None,
         }
+    }
+
+    /// Returns a new id for the call of a notification. It is no JSON, so no request can have it.
+    pub(crate) fn of_notification() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self::new(&format!("notification-{}", LAST.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Returns whether the call has no response.
+    pub(crate) fn is_of_notification(&self) -> bool {
+        self.as_bytes().starts_with(b"n")
     }
 
     fn new(json: &str) -> Self {

@@ -53,8 +53,10 @@ pub use mask_errors::MaskErrors;
 #[cfg(feature = "rate-limit")]
 pub use rate_limit::RateLimit;
 
+#[cfg(feature = "cluster")]
+pub use crate::engine::layers::LayerBackend;
 pub use crate::{
     engine::Rate,
-    engine::layers::{Call, CallKind, CallStatus, Layer, LayerBackend, LayerFn, LayerFuture, Next, Outcome, from_fn},
+    engine::layers::{Call, CallKind, CallStatus, Layer, LayerFn, LayerFuture, Next, Outcome, from_fn},
     handler::entry::Hints,
 };

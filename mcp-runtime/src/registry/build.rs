@@ -2,7 +2,6 @@
 
 use std::{
     any::TypeId,
-    borrow::Cow,
     collections::{HashMap, HashSet},
     panic::resume_unwind,
     sync::{
@@ -21,12 +20,9 @@ use super::{
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, Dependency, EarlierArguments, Function, MirroredArgument, SchemaProfile, StateMap,
-        entry::{
-            ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, EntryScopes, OutputType, Part, Rule,
-            ServerFnEntry,
-        },
-        schema::{self, Checker, HEADER, Keyword, Property, SchemaError},
+        Context, Contract, Dependency, EarlierArguments, Function, SchemaProfile, StateMap,
+        entry::{CommonEntry, Entry, EntryKind, EntryScopes, OutputType, Part, ServerFnEntry},
+        schema::{Checker, SchemaError},
         uses_context,
     },
 };
@@ -34,18 +30,31 @@ use crate::{
 /// The minimum number of contracts per thread, below which starting a thread takes longer than it saves.
 const MIN_PER_THREAD: usize = 100;
 
+/// Entries to register, and the state that is available to them.
+pub(crate) struct Selection<'a> {
+    /// Whether the schemas of all entries are generated and checked now. Otherwise, those of annotated tools wait until
+    /// they are listed or called.
+    pub(crate) checks_schemas: bool,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) names: &'a Names,
+    pub(crate) scopes: &'a ScopeRules,
+    pub(crate) states: &'a StateMap,
+}
+
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
     names: &'a Names,
     scopes: &'a ScopeRules,
     states: &'a StateMap,
     schemas: SchemaProfile,
+    checks_schemas: bool,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(names: &'a Names, scopes: &'a ScopeRules, states: &'a StateMap, schemas: SchemaProfile) -> Self {
-        Self { names, scopes, states, schemas, problems: Vec::new() }
+    pub(super) fn new(selection: &Selection<'a>, schemas: SchemaProfile) -> Self {
+        let Selection { names, scopes, states, checks_schemas, .. } = *selection;
+        Self { names, scopes, states, schemas, checks_schemas, problems: Vec::new() }
     }
 
     /// Registers entries beside other functions and skills. Entries with problems are left out, and optional entries
@@ -57,7 +66,10 @@ impl<'a> Builder<'a> {
         skills: &Skills,
     ) -> Vec<Arc<Function>> {
         let mut functions = Vec::new();
-        for (entry, contract) in contracts(entries) {
+        let mut compiled = compiled(&entries, self.checks_schemas).into_iter().peekable();
+        for (index, entry) in entries.into_iter().enumerate() {
+            let contract = compiled.next_if(|(compiled, _)| *compiled == index);
+            let contract = contract.map_or_else(|| Ok(Contract::new(&entry)), |(_, contract)| contract);
             let (is_optional, count) = (is_optional(&entry), self.problems.len());
             let function = self.function(entry, contract);
             if is_optional && self.problems.len() > count {
@@ -65,6 +77,9 @@ impl<'a> Builder<'a> {
                     tracing::warn!(%problem, "an optional entry is left out");
                 }
                 continue;
+            }
+            if let Some(function) = function.as_ref().filter(|_| self.checks_schemas) {
+                let _ = function.generate_output();
             }
             functions.extend(function.map(Arc::new));
         }
@@ -114,12 +129,8 @@ impl<'a> Builder<'a> {
                 self.check_server_fn(common, function, &provided);
             }
         }
-        let with_headers = contract.and_then(|contract| {
-            let headers = if kind == EntryKind::Tool { headers(&contract.schema)? } else { Vec::new() };
-            Ok((contract, headers))
-        });
-        let (contract, headers) = match with_headers {
-            Ok(compiled) => compiled,
+        let contract = match contract {
+            Ok(contract) => contract,
             Err(error) => {
                 self.problems.push(format!("the schema of {} is invalid: {error}", common.describe()));
                 return None;
@@ -128,23 +139,17 @@ impl<'a> Builder<'a> {
         if kind == EntryKind::Prompt {
             self.check_prompt_arguments(common, &contract);
         }
-        let arguments = common.arguments.iter();
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Some(Function {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             uses_context: uses_context(common.dependencies),
             scopes: self.scopes.of(common, &common.info(kind, &name)),
-            choices: arguments.map(|argument| choices(&contract.schema, &argument.name).into()).collect(),
-            contract: match &entry {
-                Entry::Tool(entry) => contract.with_output(entry.output.clone()),
-                Entry::Resource(entry) => contract.with_mime_type(entry.mime_type.clone()),
-                Entry::Prompt(_) | Entry::Method(_) => contract,
-            },
+            contract,
             schemas: self.schemas,
-            headers,
             #[cfg(feature = "ui")]
             is_app_only: crate::ui::ToolUi::of(&common.meta).is_ok_and(|ui| ui.is_app_only()),
-            encoded: std::array::from_fn(|_| OnceLock::new()),
+            encoded: OnceLock::new(),
+            output: OnceLock::new(),
             name,
             entry,
         })
@@ -153,8 +158,8 @@ impl<'a> Builder<'a> {
     /// Reports arguments of prompts that are objects or lists: the protocol has strings only.
     fn check_prompt_arguments(&mut self, common: &CommonEntry, contract: &Contract) {
         for argument in &*contract.arguments {
-            let schema = &contract.schema["properties"][&*argument.name];
-            if let Some(found) = structure(schema, &contract.schema) {
+            let schema = contract.schema();
+            if let Some(found) = structure(&schema["properties"][&*argument.name], schema) {
                 self.problems.push(format!(
                     "the argument `{}` of the prompt {} is {found}, but arguments of prompts are strings\n\
                      help: take text, a number, a `bool` or an enum without data",
@@ -207,8 +212,11 @@ impl<'a> Builder<'a> {
     /// Reports functions with the same key, and the remedy. `relation` relates a function
     /// to its key.
     pub(super) fn check_unique(&mut self, kind: &str, relation: &str, remedy: &str, table: &Table) {
+        if !table.has_duplicates() {
+            return;
+        }
         let mut last: Option<&Function> = None;
-        for (entry, _) in table.all() {
+        for (entry, _) in table.sorted() {
             if let Some(last) = last.filter(|last| last.key() == entry.key()) {
                 let (first, second) = (source_of(last), source_of(entry));
                 let key = entry.key();
@@ -221,7 +229,7 @@ impl<'a> Builder<'a> {
     /// Reports templates that differ only in the names of their variables. The second could never match.
     pub(super) fn check_templates(&mut self, templates: &Table) {
         let mut shapes: HashMap<_, &Function> = HashMap::new();
-        for (template, _) in templates.all() {
+        for (template, _) in templates.sorted() {
             let other = *shapes.entry(shape(template.template())).or_insert(template);
             if other.key() != template.key() {
                 let (first, second) = (source_of(other), source_of(template));
@@ -256,7 +264,11 @@ impl<'a> Builder<'a> {
 
     /// Reports resources whose URI is also the URI of a file or directory of a skill.
     pub(super) fn check_skills(&mut self, resources: &Table, skills: &Skills) {
-        for (found, _) in resources.all().filter(|(found, _)| skills.node(found.key(), |_| true).is_some()) {
+        if !skills.is_served() {
+            return;
+        }
+        let is_taken = |(found, _): &&(Arc<Function>, bool)| skills.node(found.key(), |_| true).is_some();
+        for (found, _) in resources.sorted().into_iter().filter(is_taken) {
             self.problems.push(format!(
                 "{} and a file of a skill have the same URI `{}`",
                 source_of(found),
@@ -315,13 +327,19 @@ fn shape(template: Option<&[Part]>) -> Vec<String> {
         .collect()
 }
 
-/// Compiles the contracts of all entries. This is most of the work of starting a server, so it uses several threads if
-/// there are many entries.
-fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)> {
-    let compile = |entry: &Entry| {
-        let CommonEntry { arguments, schema, .. } = entry.common();
-        (entry.clone(), contract(arguments.clone(), schema.as_ref()))
+/// Compiles the contracts that cannot wait until they are needed, and returns them with the indices of their entries.
+/// `checks_all` compiles the others as well, and discards the result, so that tests of debug builds run the code that
+/// compiles them later.
+///
+/// Compiling takes the most time, so several threads compile if there are many entries.
+fn compiled(entries: &[Entry], checks_all: bool) -> Vec<(usize, Result<Contract, SchemaError>)> {
+    let compile = |(index, entry): &(usize, &Entry)| {
+        let contract = Contract::new(entry);
+        let compiled = contract.compile();
+        (*index, compiled.map(|()| if is_compiled_early(entry) { contract } else { Contract::new(entry) }))
     };
+    let due = entries.iter().enumerate().filter(|(_, entry)| checks_all || is_compiled_early(entry));
+    let entries: Vec<_> = due.collect();
     let max_threads = entries.len() / MIN_PER_THREAD;
     // Asking for the number of cores takes longer than compiling a few contracts.
     let threads =
@@ -338,6 +356,14 @@ fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)>
     })
 }
 
+/// Returns whether the schema of an entry is always compiled when it is registered: because a program created it, so that
+/// building the program has not checked it, or because the capabilities of the server depend on the permitted values of
+/// arguments, which completions offer.
+fn is_compiled_early(entry: &Entry) -> bool {
+    let CommonEntry { arguments, schema, .. } = entry.common();
+    schema.is_some() || entry.kind() != EntryKind::Tool && !arguments.is_empty()
+}
+
 /// Returns `an object` or `a list` if no other value matches a schema. `root` contains the definitions.
 fn structure(schema: &Value, root: &Value) -> Option<&'static str> {
     match schema.get("type").and_then(Value::as_str) {
@@ -352,157 +378,4 @@ fn structure(schema: &Value, root: &Value) -> Option<&'static str> {
     let branches = ["anyOf", "oneOf"].iter().find_map(|keyword| schema.get(*keyword)?.as_array())?;
     let found: Option<Vec<_>> = branches.iter().map(|branch| structure(branch, root)).collect();
     found?.first().copied()
-}
-
-/// Returns the permitted values of an argument. Empty if its schema does not list them.
-fn choices(schema: &Value, name: &str) -> Vec<String> {
-    let property = &schema["properties"][name];
-    if property["type"] == "boolean" {
-        return vec!["false".to_owned(), "true".to_owned()];
-    }
-    let values = property["enum"].as_array().into_iter().flatten();
-    values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
-}
-
-/// Compiles the contract of a function with these arguments, whose schema is `schema` if it does not follow from them.
-///
-/// # Errors
-///
-/// Fails if a default, an example or a bound is not valid JSON, or if the schema is invalid.
-pub(crate) fn contract(
-    arguments: Cow<'static, [ArgumentEntry]>,
-    schema: Option<&Value>,
-) -> Result<Contract, SchemaError> {
-    let mut generator = schema::generator();
-    if let Some(schema) = schema {
-        if !schema::is_object(schema) {
-            return Err(SchemaError::new("its `type` is not `object`"));
-        }
-        let schema = schema::whole_input(schema.clone(), generator)?;
-        return Contract::new(arguments, schema, true);
-    }
-    if let [argument] = &*arguments
-        && argument.flattened
-    {
-        let schema = (argument.ty.schema)(&mut generator).to_value();
-        let schema = schema::whole_input(schema, generator)?;
-        let is_checked = !argument.ty.enforces_schema;
-        return Contract::new(arguments, schema, is_checked);
-    }
-    let mut properties = Vec::with_capacity(arguments.len());
-    for argument in &*arguments {
-        if (argument.ty.has_structured_keys)() {
-            return Err(SchemaError::new(format!(
-                "argument `{}`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
-                 help: take a list of pairs, as `Vec<(K, V)>`",
-                argument.name
-            )));
-        }
-        let default = match argument.default {
-            None => None,
-            Some(ArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),
-            Some(ArgumentDefault::Expression(serialize)) => Some(serialize()),
-        };
-        let default = default
-            .transpose()
-            .map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
-        properties.push(Property {
-            name: &argument.name,
-            description: &argument.description,
-            schema: (argument.ty.schema)(&mut generator).to_value(),
-            required: default.is_none() && !(argument.ty.optional)(),
-            default,
-            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
-        });
-    }
-    let schema = schema::input(properties, generator)?;
-    let is_checked =
-        |argument: &ArgumentEntry| !argument.ty.enforces_schema || argument.rules.iter().any(Rule::is_constraint);
-    let is_checked = arguments.iter().any(is_checked);
-    Contract::new(arguments, schema, is_checked)
-}
-
-fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
-    Ok(match *rule {
-        Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
-        Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
-        Rule::ExclusiveMinimum(bound) => Keyword::ExclusiveMinimum(number(bound)?),
-        Rule::ExclusiveMaximum(bound) => Keyword::ExclusiveMaximum(number(bound)?),
-        Rule::MinLength(length) => Keyword::MinLength(length),
-        Rule::MaxLength(length) => Keyword::MaxLength(length),
-        Rule::Pattern(pattern) => Keyword::Pattern(pattern),
-        Rule::Format(format) => Keyword::Format(format),
-        Rule::Header(header) => Keyword::Extension(HEADER, header.into()),
-        Rule::Examples(examples) => {
-            let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
-            Keyword::Examples(parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?)
-        }
-    })
-}
-
-fn number(bound: Bound) -> Result<serde_json::Number, SchemaError> {
-    match bound {
-        Bound::Integer(integer) => serde_json::Number::from_i128(integer),
-        Bound::Float(float) => serde_json::Number::from_f64(float),
-    }
-    .ok_or_else(|| SchemaError::new(format!("the bound {bound:?} is not a JSON number")))
-}
-
-/// Returns the arguments that HTTP clients repeat in headers.
-///
-/// # Errors
-///
-/// Fails if an `x-mcp-header` breaks a rule of the specification.
-///
-/// See [x-mcp-header](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header).
-pub(crate) fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, SchemaError> {
-    let mut found = Vec::new();
-    find_headers(schema, &mut Vec::new(), &mut found)?;
-    if count_headers(schema) > found.len() {
-        return Err(SchemaError::new("an `x-mcp-header` is not reachable through `properties` alone"));
-    }
-    let mut names: Vec<String> = found.iter().map(|header| header.name.to_ascii_lowercase()).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(SchemaError::new(format!("two arguments use the header `{}`", pair[0]))),
-        None => Ok(found),
-    }
-}
-
-fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<MirroredArgument>) -> Result<(), SchemaError> {
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        path.push(name.clone());
-        if let Some(header) = property.get(HEADER) {
-            let header = header.as_str().unwrap_or_default();
-            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if header.is_empty() || !header.bytes().all(token) {
-                return Err(SchemaError::new(format!(
-                    "the header {header:?} of `{}` is not an HTTP token",
-                    path.join(".")
-                )));
-            }
-            if !matches!(property["type"].as_str(), Some("string" | "integer" | "boolean")) {
-                return Err(SchemaError::new(format!(
-                    "`{}` has a header, but is not a string, integer or boolean",
-                    path.join(".")
-                )));
-            }
-            found.push(MirroredArgument { name: header.to_owned(), path: path.clone() });
-        }
-        find_headers(property, path, found)?;
-        path.pop();
-    }
-    Ok(())
-}
-
-/// Counts the header annotations anywhere in a schema.
-fn count_headers(schema: &Value) -> usize {
-    match schema {
-        Value::Object(members) => {
-            usize::from(members.get(HEADER).is_some_and(Value::is_string))
-                + members.values().map(count_headers).sum::<usize>()
-        }
-        Value::Array(items) => items.iter().map(count_headers).sum(),
-        _ => 0,
-    }
 }

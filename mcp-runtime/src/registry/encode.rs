@@ -31,11 +31,14 @@ fn tool(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: &Too
     let common = &entry.common;
     let mut object = Object::begin(out);
     begin_entry(&mut object, encoding, function);
-    write::plain(object.key("inputSchema"), &schema::listed(&function.contract.schema, function.schemas));
-    if let Some(result) = function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
-        let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
-        let listed = schema::listed(&result.schema, function.schemas);
-        write::plain(object.key("outputSchema"), &if wraps { schema::wrap(listed) } else { listed });
+    let listed = function.contract.with_schema(|schema| schema::listed(schema, function.schemas));
+    write::plain(object.key("inputSchema"), &listed);
+    if encoding.has(Feature::StructuredContent) {
+        function.with_output_schema(|result| {
+            let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
+            let listed = schema::listed(&result.schema, function.schemas);
+            write::plain(object.key("outputSchema"), &if wraps { schema::wrap(listed) } else { listed });
+        });
     }
     hints(&mut object, encoding, entry);
     execution(&mut object, encoding, entry.task);
@@ -87,13 +90,13 @@ fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
     let mut object = Object::begin(out);
     begin_entry(&mut object, encoding, function);
     if !function.contract.arguments.is_empty() {
-        let required = &function.contract.schema["required"];
+        let required = &function.contract.schema()["required"];
         encode::array(object.key("arguments"), &*function.contract.arguments, |out, argument| {
             let mut object = Object::begin(out);
             object.string("name", &argument.name);
             encode::title(&mut object, encoding.features, argument.title.as_deref());
             let description =
-                describe_argument(&argument.description, &function.contract.schema["properties"][&*argument.name]);
+                describe_argument(&argument.description, &function.contract.schema()["properties"][&*argument.name]);
             object.optional("description", description.as_deref());
             let is_required = required.as_array().is_some_and(|names| names.iter().any(|name| name == &*argument.name));
             write::plain(object.key("required"), &is_required);

@@ -1,6 +1,6 @@
 //! The pages of lists, and the capabilities that follow from the registered entries.
 
-use std::{ops::Deref, time::Duration};
+use std::{iter, ops::Deref, sync::OnceLock, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -12,68 +12,104 @@ use crate::{
     handler::{
         Encoding, Function,
         entry::{EntryInfo, EntryKind},
+        get_or_compute,
     },
     model::{CacheScope, ResourceLink},
-    revision::encode::{self, Object},
+    revision::{
+        Dialect,
+        encode::{self, Object},
+    },
 };
 
-/// A list of entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListKind {
-    Tools,
-    Prompts,
-    Resources,
-    Templates,
+/// Defines the lists: the member of a result that holds the list, the kind of its entries, and its name in the notification
+/// of its changes, if they are announced on their own.
+macro_rules! lists {
+    ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $list:ident = $member:literal, $kind:ident, $announced:expr;)*) => {
+        /// A list of entries.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum ListKind {
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? $list,)*
+        }
+
+        impl ListKind {
+            const ALL: &'static [Self] = &[$($(#[cfg($cfg)])? Self::$list),*];
+
+            /// Returns the member of the result that holds the list.
+            pub(super) fn member(self) -> &'static str {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$list => $member,)*
+                }
+            }
+
+            /// Returns the kind of the entries.
+            pub(crate) fn kind(self) -> EntryKind {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$list => EntryKind::$kind,)*
+                }
+            }
+
+            /// Returns the name in the notification of changes.
+            pub(crate) fn announced(self) -> Option<&'static str> {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$list => $announced,)*
+                }
+            }
+        }
+    };
+}
+
+// Processes announce changes to each other by the order of the lists: a new list comes after `Templates`.
+lists! {
+    Tools = "tools", Tool, Some("tools");
+    /// The changes of templates are announced as changes of resources.
+    Resources = "resources", Resource, Some("resources");
+    Prompts = "prompts", Prompt, Some("prompts");
+    Templates = "resourceTemplates", Resource, None;
     /// The tools without the tools that only pages call.
     #[cfg(feature = "ui")]
-    ModelTools,
+    ModelTools = "tools", Tool, None;
 }
 
-/// The number of list kinds.
-const LISTS: usize = if cfg!(feature = "ui") { 5 } else { 4 };
-
-impl ListKind {
-    /// Returns the member of the result that holds the list.
-    pub(super) fn member(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            #[cfg(feature = "ui")]
-            Self::ModelTools => "tools",
-            Self::Prompts => "prompts",
-            Self::Resources => "resources",
-            Self::Templates => "resourceTemplates",
-        }
-    }
-}
-
-/// Every page of every list of one revision.
-#[derive(Debug)]
-pub(crate) struct Lists {
-    /// The pages of each list, in the order of [`ListKind`].
-    pages: [Vec<Page>; LISTS],
-}
+/// The pages of the lists of one revision, in the order of [`ListKind`]. A list is divided into pages when any of
+/// them is first requested. Each page is encoded when it is first requested.
+#[derive(Debug, Default)]
+pub(super) struct Lists([OnceLock<Vec<Page>>; ListKind::ALL.len()]);
 
 #[derive(Debug)]
-pub(super) struct Page {
+struct Page {
     /// The cursor of the page. `None` for the first one.
     cursor: Option<String>,
-    result: Vec<u8>,
+    result: OnceLock<Vec<u8>>,
 }
 
 impl Lists {
-    pub(super) fn new(pages: [Vec<Page>; LISTS]) -> Self {
-        Self { pages }
-    }
-
     /// Returns the page with a cursor. Returns `None` if the cursor is invalid or was issued before the list changed.
-    pub(crate) fn page(&self, kind: ListKind, cursor: Option<&str>) -> Option<&[u8]> {
-        let found = self.pages[kind as usize].iter().find(|page| page.cursor.as_deref() == cursor);
-        found.map(|page| page.result.as_slice())
+    pub(super) fn page<'e>(
+        &self,
+        pager: &Pager<'_>,
+        kind: ListKind,
+        cursor: Option<&str>,
+        elements: impl Fn() -> Vec<&'e dyn Listed>,
+    ) -> Option<&[u8]> {
+        let size = pager.page_size.max(1);
+        let pages = self.0[kind as usize].get_or_init(|| {
+            let elements = elements();
+            let rest = elements.iter().skip(size).step_by(size).zip(elements.iter().skip(size - 1).step_by(size));
+            let cursors = rest.map(|(_, last)| Some(cursor_after(kind.member(), last.key())));
+            iter::once(None).chain(cursors).map(|cursor| Page { cursor, result: OnceLock::new() }).collect()
+        });
+        let index = pages.iter().position(|page| page.cursor.as_deref() == cursor)?;
+        let result = get_or_compute(&pages[index].result, || {
+            let next = pages.get(index + 1).and_then(|page| page.cursor.as_deref());
+            pager.write((kind.member(), kind.kind()), elements().iter().skip(index * size).take(size), next)
+        });
+        Some(result)
     }
 }
 
-/// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind::ALL`].
-pub(crate) type ListCaches = [(Duration, CacheScope); EntryKind::ALL.len()];
+/// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind`].
+pub(crate) type ListCaches = [(Duration, CacheScope); EntryKind::COUNT];
 
 /// A writer of list pages.
 #[derive(Debug)]
@@ -95,7 +131,7 @@ impl Pager<'_> {
     /// begins with the next one.
     pub(crate) fn page_of<P: Deref<Target: Listed>>(
         &self,
-        (list, member): (&str, &str),
+        (list, member, kind): (&str, &str, EntryKind),
         elements: &[P],
         cursor: Option<&str>,
         sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
@@ -105,28 +141,12 @@ impl Pager<'_> {
         let mut seen = elements[start..].iter().filter(|listed| listed.is_seen(&sees));
         let page: Vec<_> = seen.by_ref().take(self.page_size.max(1)).collect();
         let next = seen.next().and(page.last()).map(|last| cursor_after(list, last.key()));
-        Ok(self.write(member, page, next.as_deref()))
-    }
-
-    /// Writes every page of a list.
-    pub(super) fn pages<P: Deref<Target: Listed>>(&self, kind: ListKind, elements: &[P]) -> Vec<Page> {
-        let mut pages = Vec::new();
-        let mut chunks = elements.chunks(self.page_size.max(1)).peekable();
-        let mut cursor = None;
-        loop {
-            let chunk: &[P] = chunks.next().unwrap_or_default();
-            let next = chunks.peek().and(chunk.last()).map(|last| cursor_after(kind.member(), last.key()));
-            pages.push(Page { cursor: cursor.take(), result: self.write(kind.member(), chunk, next.as_deref()) });
-            match next {
-                Some(next) => cursor = Some(next),
-                None => return pages,
-            }
-        }
+        Ok(self.write((member, kind), page, next.as_deref()))
     }
 
     fn write<'i, P: Deref<Target: Listed> + 'i>(
         &self,
-        member: &str,
+        (member, kind): (&str, EntryKind),
         elements: impl IntoIterator<Item = &'i P>,
         next: Option<&str>,
     ) -> Vec<u8> {
@@ -135,11 +155,6 @@ impl Pager<'_> {
         encode::array(object.key(member), elements, |out, listed| listed.encode(out, self.encoding));
         object.optional("nextCursor", next);
         if let Some(caches) = &self.caches {
-            let kind = match member {
-                "tools" => EntryKind::Tool,
-                "prompts" => EntryKind::Prompt,
-                _ => EntryKind::Resource,
-            };
             let (ttl, scope) = caches[kind as usize];
             self.encoding.cache_hints(&mut result, ttl, scope);
         }
@@ -247,40 +262,45 @@ fn unknown_cursor(cursor: &str) -> Fault {
     Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor)))
 }
 
-/// A set of kinds of entries.
+/// A set of lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Kinds(pub(crate) u8);
 
 impl Kinds {
-    pub(crate) const ALL: Self = Self((1 << EntryKind::ALL.len()) - 1);
+    pub(crate) const ALL: Self = Self((1 << ListKind::ALL.len()) - 1);
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = EntryKind> {
-        EntryKind::ALL.iter().copied().filter(move |kind| self.has(*kind))
+    pub(crate) fn iter(self) -> impl Iterator<Item = ListKind> {
+        ListKind::ALL.iter().copied().filter(move |kind| self.has(*kind))
     }
 
-    /// Returns the kinds that satisfy a condition.
-    pub(crate) fn matching(condition: impl Fn(EntryKind) -> bool) -> Self {
+    /// Returns the lists whose changes a dialect announces.
+    pub(crate) fn listed_in(dialect: &Dialect) -> Self {
+        Self::matching(|kind| kind.announced().is_some_and(|list| dialect.lists.contains(&list)))
+    }
+
+    /// Returns the lists that satisfy a condition.
+    pub(crate) fn matching(condition: impl Fn(ListKind) -> bool) -> Self {
         let mut kinds = Self::default();
         Self::ALL.iter().filter(|kind| condition(*kind)).for_each(|kind| kinds.insert(kind));
         kinds
     }
 
-    pub(crate) fn insert(&mut self, kind: EntryKind) {
+    pub(crate) fn insert(&mut self, kind: ListKind) {
         self.0 |= 1 << kind as u8;
     }
 
-    /// Returns the kinds that both sets contain.
+    /// Returns the lists that both sets contain.
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(crate) fn has(self, kind: EntryKind) -> bool {
+    pub(crate) fn has(self, kind: ListKind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 }
 
-impl From<EntryKind> for Kinds {
-    fn from(kind: EntryKind) -> Self {
+impl From<ListKind> for Kinds {
+    fn from(kind: ListKind) -> Self {
         let mut kinds = Self::default();
         kinds.insert(kind);
         kinds
@@ -317,18 +337,41 @@ impl ServerCapabilities {
         }
     }
 
-    /// Returns the kinds of entries that the server has.
+    /// Returns the lists that the server has.
     pub(crate) fn kinds(self) -> Kinds {
-        Kinds::matching(|kind| self.has(kind))
+        Kinds::matching(|kind| self.has(kind.kind()))
     }
 
     /// Returns whether the server has entries of a kind.
-    pub(crate) fn has(self, kind: EntryKind) -> bool {
+    fn has(self, kind: EntryKind) -> bool {
         match kind {
             EntryKind::Tool => self.tools,
             EntryKind::Resource => self.resources,
             EntryKind::Prompt => self.prompts,
             EntryKind::Method => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revision::DIALECTS;
+
+    #[test]
+    fn every_dialect_announces_known_lists_and_every_list_is_announced_in_some_dialect() {
+        let mut lists: Vec<_> = DIALECTS.into_iter().flat_map(|dialect| dialect.lists.iter().copied()).collect();
+        lists.sort_unstable();
+        lists.dedup();
+        let mut known: Vec<_> = ListKind::ALL.iter().filter_map(|kind| kind.announced()).collect();
+        known.sort_unstable();
+        assert_eq!(lists, known);
+    }
+
+    /// Processes of an earlier version read the announcements of later versions, and the reverse.
+    #[test]
+    fn the_announcements_of_processes_keep_their_bits() {
+        let bits = [ListKind::Tools, ListKind::Resources, ListKind::Prompts].map(|kind| Kinds::from(kind).0);
+        assert_eq!(bits, [1, 2, 4]);
     }
 }

@@ -12,11 +12,9 @@ mod names;
 mod skills;
 mod snapshot;
 
-pub(crate) use build::contract;
-#[cfg(all(feature = "http", feature = "testing"))]
-pub(crate) use build::headers as mirrored_arguments;
+pub(crate) use build::Selection;
 pub(crate) use lists::{Kinds, ServerCapabilities};
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names, ScopeRules};
 pub(crate) use skills::{Node, Skills};
-pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};
+pub(crate) use snapshot::{Found, Registry, ResourceLists};

@@ -6,7 +6,7 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -185,25 +185,21 @@ impl fmt::Debug for ScopeRules {
     }
 }
 
-/// Every registered function of one kind, sorted by key.
+/// Every registered function of one kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
-    /// The functions, and whether each is enabled.
+    /// The functions in the order of their registration, and whether each is enabled.
     rows: Vec<(Arc<Function>, bool)>,
-    enabled: Vec<Arc<Function>>,
-    /// The position of each key in `enabled`. The keys come from the author, so the hash needs no protection against
-    /// collision attacks.
+    /// The row of each key. The keys come from the author, so the hash needs no protection against collision attacks.
     index: HashMap<Cow<'static, str>, usize, foldhash::fast::RandomState>,
+    /// The enabled functions, sorted by key for the first list.
+    enabled: OnceLock<Vec<Arc<Function>>>,
 }
 
 impl Table {
-    fn new(mut rows: Vec<(Arc<Function>, bool)>) -> Self {
-        // The sort is stable, so that duplicates are reported in the order of their registration.
-        rows.sort_by(|(left, _), (right, _)| left.key().cmp(right.key()));
-        let enabled: Vec<_> =
-            rows.iter().filter(|(_, enabled)| *enabled).map(|(function, _)| Arc::clone(function)).collect();
-        let index = enabled.iter().enumerate().map(|(position, function)| (function.key().clone(), position)).collect();
-        Self { rows, enabled, index }
+    fn new(rows: Vec<(Arc<Function>, bool)>) -> Self {
+        let index = rows.iter().enumerate().map(|(row, (function, _))| (function.key().clone(), row)).collect();
+        Self { rows, index, enabled: OnceLock::new() }
     }
 
     /// Returns a table with additional functions, which are enabled.
@@ -221,12 +217,16 @@ impl Table {
 
     /// Returns the enabled function with a key.
     pub(super) fn get(&self, key: &str) -> Option<&Arc<Function>> {
-        self.index.get(key).map(|&position| &self.enabled[position])
+        let (function, enabled) = &self.rows[*self.index.get(key)?];
+        enabled.then_some(function)
     }
 
-    /// Returns the enabled functions.
+    /// Returns the enabled functions, sorted by key.
     pub(super) fn enabled(&self) -> &[Arc<Function>] {
-        &self.enabled
+        self.enabled.get_or_init(|| {
+            let enabled = self.sorted().into_iter().filter(|(_, enabled)| *enabled);
+            enabled.map(|(function, _)| Arc::clone(function)).collect()
+        })
     }
 
     /// Returns all functions, and whether each is enabled.
@@ -234,10 +234,22 @@ impl Table {
         self.rows.iter()
     }
 
+    /// Returns all functions, sorted by key. Functions with the same key are in the order of their registration.
+    pub(super) fn sorted(&self) -> Vec<&(Arc<Function>, bool)> {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        rows.sort_by(|(left, _), (right, _)| left.key().cmp(right.key()));
+        rows
+    }
+
+    /// Returns whether two functions have the same key.
+    pub(super) fn has_duplicates(&self) -> bool {
+        self.index.len() < self.rows.len()
+    }
+
     /// Returns whether the same functions are enabled in both tables.
     pub(super) fn enables_same(&self, other: &Self) -> bool {
-        self.enabled.len() == other.enabled.len()
-            && self.enabled.iter().zip(&other.enabled).all(|(left, right)| Arc::ptr_eq(left, right))
+        let (own, others) = (self.enabled(), other.enabled());
+        own.len() == others.len() && own.iter().zip(others).all(|(left, right)| Arc::ptr_eq(left, right))
     }
 }
 

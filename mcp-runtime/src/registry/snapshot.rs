@@ -1,7 +1,7 @@
 //! The registry.
 
 use std::{
-    any::TypeId,
+    any::{Any, TypeId},
     borrow::Cow,
     collections::HashSet,
     sync::{Arc, OnceLock},
@@ -9,17 +9,17 @@ use std::{
 };
 
 use super::{
-    build::Builder,
+    build::{Builder, Selection},
     lists::{Kinds, ListKind, Listed, Lists, Pager, ServerCapabilities},
-    names::{Names, ScopeRules, Table},
+    names::Table,
     skills::Skills,
 };
 use crate::{
     auth::Scopes,
     error::{BuildError, Fault},
     handler::{
-        Function, SchemaProfile, StateMap,
-        entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
+        Function, SchemaProfile,
+        entry::{Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
         takes_context,
     },
     revision::{Dialect, Revision},
@@ -58,17 +58,9 @@ pub(crate) struct Registry {
 /// The responses of one revision that are the same for every client, encoded when they are first needed.
 #[derive(Debug, Default)]
 struct Prepared {
-    lists: OnceLock<Lists>,
+    lists: Lists,
     /// The result of `initialize` or `server/discover`.
     description: OnceLock<Vec<u8>>,
-}
-
-/// Entries to register, and the state that is available to them.
-pub(crate) struct Selection<'a> {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) names: &'a Names,
-    pub(crate) scopes: &'a ScopeRules,
-    pub(crate) states: &'a StateMap,
 }
 
 /// The remedy for two functions with the same name.
@@ -94,6 +86,11 @@ pub(crate) struct ResourceLists {
     pub(crate) uses_context: bool,
 }
 
+/// Returns functions as elements of a list.
+fn listed(functions: &[Arc<Function>]) -> Vec<&dyn Listed> {
+    functions.iter().map(|function| &**function as &dyn Listed).collect()
+}
+
 impl Registry {
     /// Creates a registry without entries. Its skills never change.
     pub(crate) fn new(skills: Skills, forwards_log: bool, schemas: SchemaProfile) -> Self {
@@ -107,16 +104,16 @@ impl Registry {
     ///
     /// Returns every duplicate name, missing state and invalid schema, with the source lines.
     pub(crate) fn with(&self, selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
-        let Selection { mut entries, names, scopes, states } = selection;
+        let mut builder = Builder::new(&selection, self.schemas);
+        let mut entries = selection.entries;
         let enabled = self.set_enabled_entries(&entries, true);
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::with_capacity_and_hasher(entries.len(), foldhash::fast::RandomState::default());
+        seen.extend(self.functions().map(|(function, _)| std::ptr::from_ref(function.common())));
         entries.retain(|entry| seen.insert(std::ptr::from_ref(entry.common())));
-        entries.retain(|entry| !self.has(entry.common()));
         if entries.is_empty() {
             return Ok(enabled);
         }
         let before = enabled.as_ref().unwrap_or(self);
-        let mut builder = Builder::new(names, scopes, states, self.schemas);
         let added = builder.register(entries, before.functions().map(|(function, _)| &**function), &before.skills);
         let of = |kind| added.iter().filter(move |function| function.kind() == kind);
         let (templates, resources): (Vec<_>, Vec<_>) =
@@ -148,6 +145,9 @@ impl Registry {
 
     /// Enables or disables entries. Returns `None` if nothing changes.
     pub(crate) fn set_enabled_entries(&self, entries: &[Entry], enabled: bool) -> Option<Self> {
+        if entries.is_empty() {
+            return None;
+        }
         self.set_enabled(|function| function.is_one_of(entries).then_some(enabled))
     }
 
@@ -210,11 +210,6 @@ impl Registry {
         self
     }
 
-    /// Returns whether an entry is registered, enabled or not.
-    pub(crate) fn has(&self, common: &CommonEntry) -> bool {
-        self.functions().any(|(function, _)| std::ptr::eq(function.common(), common))
-    }
-
     /// Returns the function of every entry, and whether the entry is enabled.
     pub(crate) fn functions(&self) -> impl Iterator<Item = &(Arc<Function>, bool)> {
         [&self.tools, &self.prompts, &self.resources, &self.templates, &self.methods].into_iter().flat_map(Table::all)
@@ -225,15 +220,17 @@ impl Registry {
         self.functions().any(|(function, _)| function.takes(wanted))
     }
 
-    /// Returns the kinds of entries for which the two registries enable different entries.
+    /// Returns the lists for which the two registries enable different entries.
     pub(crate) fn changed_kinds(&self, other: &Self) -> Kinds {
         Kinds::matching(|kind| match kind {
-            EntryKind::Tool => !self.tools.enables_same(&other.tools),
-            EntryKind::Resource => {
+            ListKind::Tools => !self.tools.enables_same(&other.tools),
+            #[cfg(feature = "ui")]
+            ListKind::ModelTools => false,
+            ListKind::Resources => {
                 !(self.resources.enables_same(&other.resources) && self.templates.enables_same(&other.templates))
             }
-            EntryKind::Prompt => !self.prompts.enables_same(&other.prompts),
-            EntryKind::Method => false,
+            ListKind::Templates => !self.templates.enables_same(&other.templates),
+            ListKind::Prompts => !self.prompts.enables_same(&other.prompts),
         })
     }
 
@@ -262,6 +259,13 @@ impl Registry {
 
     pub(crate) fn method(&self, name: &str) -> Option<&Arc<Function>> {
         self.methods.get(name)
+    }
+
+    /// Tells the entry that serves a URI to a client that the client has subscribed to it. Returns what ends with the
+    /// subscription. Considers only functions that `sees` accepts.
+    pub(crate) fn subscribed(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<Box<dyn Any + Send + Sync>> {
+        let found = self.resource(uri, sees)?;
+        Some(found.function.common().handler.closures()?.subscribed.as_ref()?(uri))
     }
 
     /// Returns the resource with a URI, or else the first template that matches the URI. Considers only functions that
@@ -310,10 +314,9 @@ impl Registry {
 
     /// Returns the elements of `resources/list`, by URI: resources, and the files of skills.
     pub(crate) fn listed_resources(&self) -> Vec<&dyn Listed> {
-        let resources = self.resources().iter().map(|resource| &**resource as &dyn Listed);
-        let files = self.skills.files().map(|file| file as &dyn Listed);
-        let mut listed: Vec<_> = resources.chain(files).collect();
-        listed.sort_by(|left, right| left.key().cmp(right.key()));
+        let mut listed = listed(self.resources());
+        listed.extend(self.skills.files().map(|file| file as &dyn Listed));
+        listed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         listed
     }
 
@@ -339,22 +342,17 @@ impl Registry {
         Some(ResourceLists { name, timeout, functions, uses_context })
     }
 
-    /// Returns the prepared lists of the pager's revision.
-    pub(crate) fn lists(&self, pager: &Pager<'_>) -> &Lists {
-        let prepared = &self.prepared[pager.encoding.dialect.revision() as usize];
-        prepared.lists.get_or_init(|| {
-            Lists::new([
-                pager.pages(ListKind::Tools, self.tools()),
-                pager.pages(ListKind::Prompts, self.prompts()),
-                pager.pages(ListKind::Resources, &self.listed_resources()),
-                pager.pages(ListKind::Templates, self.templates()),
-                #[cfg(feature = "ui")]
-                if self.has_app_only_tools {
-                    pager.pages(ListKind::ModelTools, &self.model_tools())
-                } else {
-                    Vec::new()
-                },
-            ])
+    /// Returns a prepared page of the pager's revision. Returns `None` if the cursor is invalid or was issued before the
+    /// list changed.
+    pub(crate) fn prepared_page(&self, pager: &Pager<'_>, kind: ListKind, cursor: Option<&str>) -> Option<&[u8]> {
+        let lists = &self.prepared[pager.encoding.dialect.revision() as usize].lists;
+        lists.page(pager, kind, cursor, || match kind {
+            ListKind::Tools => listed(self.tools()),
+            ListKind::Prompts => listed(self.prompts()),
+            ListKind::Resources => self.listed_resources(),
+            ListKind::Templates => listed(self.templates()),
+            #[cfg(feature = "ui")]
+            ListKind::ModelTools => self.model_tools().into_iter().map(|tool| tool as &dyn Listed).collect(),
         })
     }
 
@@ -371,7 +369,7 @@ impl Registry {
         cursor: Option<&str>,
         sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
-        let list = (kind.member(), kind.member());
+        let list = (kind.member(), kind.member(), kind.kind());
         match kind {
             ListKind::Tools => pager.page_of(list, self.tools(), cursor, sees),
             ListKind::Prompts => pager.page_of(list, self.prompts(), cursor, sees),

@@ -18,6 +18,8 @@ pub(crate) struct Dialect {
     pub(super) revision: Revision,
     pub(super) features: Features,
     pub(super) codes: ErrorCodes,
+    /// The names of the lists of entries that exist in this revision. Their changes are announced.
+    pub(crate) lists: &'static [&'static str],
     /// The methods that are answered from their parameters alone. The engine implements all other methods.
     pub(super) methods: &'static [Method],
     /// The members that are added to every result, as names and JSON.
@@ -101,26 +103,54 @@ impl Dialect {
     }
 }
 
-/// The JSON-RPC error code of every kind of [`Fault`] but [`Fault::Custom`], which carries its own.
-///
-/// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the other
-/// codes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ErrorCodes {
-    pub(super) parse: i32,
-    pub(super) invalid_request: i32,
-    pub(super) method_not_found: i32,
-    pub(super) invalid_params: i32,
-    pub(super) unknown_tool: i32,
-    pub(super) unknown_prompt: i32,
-    pub(super) resource_not_found: i32,
-    pub(super) internal: i32,
-    pub(super) overloaded: i32,
-    pub(super) unsupported_version: i32,
-    pub(super) header_mismatch: i32,
-    pub(super) missing_capability: i32,
-    pub(super) insufficient_scope: i32,
-    pub(super) url_elicitation_required: i32,
+/// Defines the error codes.
+macro_rules! error_codes {
+    ($($code:ident,)*) => {
+        /// The JSON-RPC error code of every kind of [`Fault`] but [`Fault::Custom`], which carries its own.
+        ///
+        /// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the
+        /// other codes.
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct ErrorCodes {
+            $(pub(super) $code: i32,)*
+        }
+
+        impl ErrorCodes {
+            /// Returns whether [`is_failure`] knows all codes.
+            pub(super) const fn are_measured(self) -> bool {
+                $(is_failure(self.$code).is_some())&&*
+            }
+        }
+    };
+}
+
+error_codes! {
+    parse,
+    invalid_request,
+    method_not_found,
+    invalid_params,
+    unknown_tool,
+    unknown_prompt,
+    resource_not_found,
+    internal,
+    overloaded,
+    unsupported_version,
+    header_mismatch,
+    missing_capability,
+    insufficient_scope,
+    url_elicitation_required,
+}
+
+/// Returns whether telemetry counts a request with this error code as failed. Its convention does not if the client has made
+/// the mistake. Returns `None` for codes of authors.
+pub(crate) const fn is_failure(code: i32) -> Option<bool> {
+    match code {
+        -32700 | -32600 | -32601 | -32602 | -32002 => Some(false),
+        -32603 | -32020 | -32021 | -32022 | -32042 => Some(true),
+        // The code of the test dialect.
+        -32099 if cfg!(test) => Some(false),
+        _ => None,
+    }
 }
 
 impl ErrorCodes {

@@ -18,7 +18,7 @@ mod v2025_06_18;
 mod v2025_11_25;
 mod v2026_07_28;
 
-pub(crate) use dialect::Dialect;
+pub(crate) use dialect::{Dialect, is_failure};
 pub(crate) use feature::Feature;
 pub use feature::Features;
 pub use table::Revision;
@@ -30,6 +30,17 @@ macro_rules! define_dialects {
 
         // `dialect_of` relies on the order. When a file is copied, it is easy to forget to change its revision.
         $($(#[$cfg])? const _: () = assert!($module::DIALECT.revision as usize == Revision::$variant as usize);)*
+
+        $($(#[$cfg])? const _: () = assert!(
+            $module::DIALECT.codes.are_measured(),
+            "decide in `is_failure` whether telemetry counts the new error code",
+        );)*
+
+        // The headers of a stateless request over HTTP mirror one message.
+        $($(#[$cfg])? const _: () = assert!(
+            cfg!(test) || !$module::DIALECT.has(Feature::Batching) || !$module::DIALECT.has(Feature::RequestMeta),
+            "decide in `transport/http/request.rs` what the headers of a batch mirror",
+        );)*
 
         impl Revision {
             /// Every supported revision, oldest first.
@@ -89,6 +100,16 @@ pub(crate) fn newest_handshake() -> &'static Dialect {
 /// Returns the dialect that a request names in its `_meta`.
 pub(crate) fn stateless(name: &str) -> Option<&'static Dialect> {
     DIALECTS.into_iter().find(|dialect| dialect.has(Feature::RequestMeta) && dialect.name() == name)
+}
+
+/// Returns the name of a method that a dialect declares.
+pub(crate) fn method_name(name: &str) -> Option<&'static str> {
+    DIALECTS.into_iter().flat_map(|dialect| dialect.methods).map(|method| method.name).find(|known| *known == name)
+}
+
+/// Returns the newest dialect that lacks a feature.
+pub(crate) fn newest_without(feature: Feature) -> Option<&'static Dialect> {
+    DIALECTS.into_iter().rfind(|dialect| !dialect.has(feature))
 }
 
 /// Returns the dialect for clients that have not named one yet.

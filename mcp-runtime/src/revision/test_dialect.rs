@@ -22,6 +22,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::VTest,
     features: PREVIOUS.features.without(&[Feature::RichForms]).and(&[Feature::Batching, Feature::LogLevel]),
     codes: ErrorCodes { method_not_found: -32099, ..PREVIOUS.codes },
+    lists: &["tools", "resources"],
     methods: &[Method {
         name: "test/echo",
         respond: |params, result| {
@@ -44,6 +45,12 @@ struct Confirm {
     sure: bool,
 }
 
+/// Ask for consent in the chat.
+#[crate::prompt]
+fn consent() -> &'static str {
+    "Do you agree?"
+}
+
 /// Ask for consent.
 #[crate::tool]
 async fn ask(ctx: &Context) -> Result<bool, Fault> {
@@ -51,7 +58,7 @@ async fn ask(ctx: &Context) -> Result<bool, Fault> {
 }
 
 fn server() -> Server {
-    let server = Server::empty("test", "1.0.0").with::<log_line>();
+    let server = Server::empty("test", "1.0.0").with::<log_line>().with::<consent>();
     let _announces_changes = server.handle();
     server
 }
@@ -60,17 +67,17 @@ fn client(revision: Revision) -> TestClient {
     server().test_client(revision)
 }
 
-/// Returns the result of a `subscriptions/listen` request that the server has ended.
-fn ended_listener(revision: Revision) -> Value {
+/// Returns the acknowledgement and the result of a `subscriptions/listen` request that the server has ended.
+fn ended_listener(revision: Revision) -> [Value; 2] {
     let mut connection = Connection::new(server().build().unwrap().engine().clone());
-    let params = json!({"notifications": {}, "_meta": meta(revision.as_str())});
+    let params = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}, "_meta": meta(revision.as_str())});
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
     let mut out = Vec::new();
     connection.receive(request.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut out);
     connection.end_listeners();
     connection.drain(&mut out);
     let lines: Vec<Value> = serde_json::Deserializer::from_slice(&out).into_iter().map(Result::unwrap).collect();
-    lines.last().unwrap()["result"].clone()
+    [lines[0]["params"]["notifications"].clone(), lines[1]["result"].clone()]
 }
 
 fn meta(version: &str) -> Value {
@@ -89,7 +96,7 @@ async fn every_result_has_the_members_of_its_dialect() {
             client.request("server/discover", json!({})).await.unwrap(),
             client.request("tools/list", json!({})).await.unwrap(),
             client.request("tools/call", json!({"name": "log_line"})).await.unwrap(),
-            ended_listener(revision),
+            ended_listener(revision)[1].clone(),
         ];
         let expected = if revision == Revision::VTest { (json!(1), json!([2])) } else { (Value::Null, Value::Null) };
         for result in results {
@@ -115,14 +122,33 @@ async fn a_method_and_an_error_code_exist_only_in_their_dialect() {
 }
 
 #[tokio::test]
+async fn changes_are_announced_only_to_lists_that_the_dialect_has() {
+    for (revision, acknowledged) in [
+        (Revision::V2026_07_28, json!({"toolsListChanged": true, "promptsListChanged": true})),
+        (Revision::VTest, json!({"toolsListChanged": true})),
+    ] {
+        let discovered = client(revision).request("server/discover", json!({})).await.unwrap();
+        let is_announced = !discovered["capabilities"]["prompts"]["listChanged"].is_null();
+        let expected = (acknowledged["promptsListChanged"].is_boolean(), acknowledged);
+        assert_eq!((is_announced, ended_listener(revision)[0].clone()), expected, "{revision}");
+    }
+}
+
+#[tokio::test]
 async fn batches_are_accepted_only_in_the_dialects_that_have_them() {
     for (versions, is_accepted) in [
         (["9999-12-31", "9999-12-31"], true),
         (["2026-07-28", "2026-07-28"], false),
         (["9999-12-31", "2026-07-28"], false),
         (["9999-12-31", "2000-01-01"], true),
+        // A request without a version is of a revision with sessions.
+        (["9999-12-31", ""], false),
     ] {
-        let batch = json!([discover(1, versions[0]), discover(2, versions[1])]).to_string();
+        let mut batch = json!([discover(1, versions[0]), discover(2, versions[1])]);
+        if versions[1].is_empty() {
+            batch[1] = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        }
+        let batch = batch.to_string();
         let responses = client(Revision::VTest).send_raw(batch.as_bytes());
         if is_accepted {
             assert_eq!(responses[0].as_array().unwrap().len(), 2, "{versions:?}");

@@ -25,6 +25,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         insufficient_scope: -32600,
         url_elicitation_required: -32603,
     },
+    lists: &["tools", "resources", "prompts"],
     methods: &[],
     result_members: &[],
     meta_members: &[],

@@ -7,13 +7,19 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Server, built::BuiltServer};
+#[cfg(feature = "backend")]
+use crate::backend::{Backend, MemoryBackend};
 #[cfg(feature = "cluster")]
-use crate::{backend::MeasuredBackend, cluster::Cluster, engine::Replicas};
 use crate::{
-    backend::{Backend, MemoryBackend},
+    backend::MeasuredBackend,
+    cluster::Cluster,
+    engine::{Replicas, layers::SharedBackend},
+};
+use crate::{
     engine::{Engine, Profile},
     error::BuildError,
     handle::Handle,
+    handler::entry::EntryKind,
     registry::{Registry, Selection, ServerCapabilities, Skills},
     telemetry::Telemetry as _,
 };
@@ -42,7 +48,7 @@ impl Server {
     ///
     /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
     pub fn check(self) -> Result<(), BuildError> {
-        self.build().map(drop)
+        self.build_with(true).map(drop)
     }
 
     /// Builds the server and serves stdio. See [`BuiltServer::serve_stdio`].
@@ -88,7 +94,10 @@ impl Server {
         Ok(self.build()?.serve(reader, writer).await?)
     }
 
-    /// Checks the server and generates its schemas, once for any number of connections.
+    /// Checks and builds the server, once for any number of connections.
+    ///
+    /// In release builds, the schemas of annotated tools are generated when they are first listed or called, so that a
+    /// server with many tools starts as fast as a server with one. [`check`](Self::check) generates them in all builds.
     ///
     /// ```
     /// # use mcp_runtime::{Revision, Server, tool};
@@ -103,23 +112,40 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
-    pub fn build(mut self) -> Result<BuiltServer, BuildError> {
+    /// Returns every problem with its source line: duplicate names, missing state, invalid schemas. Release builds leave out
+    /// the schemas of annotated tools, which [`check`](Self::check) includes.
+    pub fn build(self) -> Result<BuiltServer, BuildError> {
+        self.build_with(cfg!(debug_assertions))
+    }
+
+    /// Builds the server. `checks_schemas` decides whether the schemas of annotated tools are generated now.
+    pub(crate) fn build_with(mut self, checks_schemas: bool) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "testing")]
         crate::testing::lock::reject_foreign_main();
         self.merge_mounts();
+        #[cfg(feature = "backend")]
         let memory = || -> Arc<dyn Backend> { Arc::new(MemoryBackend::default()) };
         #[cfg(feature = "cluster")]
         if let (Some(backend), Some(telemetry)) = (&mut self.cluster.backend, &self.profile.telemetry) {
             *backend = Arc::new(MeasuredBackend::new(Arc::clone(backend), telemetry.clone()));
         }
         #[cfg(feature = "cluster")]
+        if let Some(backend) = self.cluster.backend.clone() {
+            let server = self.profile.first_name().into();
+            self.add_builtin(Arc::new(SharedBackend { backend, server }));
+        }
+        #[cfg(feature = "cluster")]
         let backend = self.cluster.backend.clone().unwrap_or_else(memory);
-        #[cfg(not(feature = "cluster"))]
+        #[cfg(all(feature = "backend", not(feature = "cluster")))]
         let backend = memory();
+        #[cfg(not(feature = "backend"))]
+        let backend = crate::backend::ServerBackend;
         self.add_builtin(Arc::new(self.handle.clone()));
-        self.add_builtin(Arc::clone(&backend));
-        self.add_builtin(Arc::new(Arc::clone(&backend)));
+        #[cfg(feature = "backend")]
+        {
+            self.add_builtin(Arc::clone(&backend));
+            self.add_builtin(Arc::new(Arc::clone(&backend)));
+        }
         #[cfg(feature = "skills")]
         let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
             self.problems.extend(problems);
@@ -128,10 +154,17 @@ impl Server {
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
         self.check_scopes();
+        #[cfg(not(feature = "sealed-state"))]
+        if !self.profile.state_keys.is_empty() {
+            tracing::warn!(
+                "state keys have no effect, since states stay in this process: enable the feature `sealed-state` of \
+                 `mcp-runtime` for calls that continue in another process"
+            );
+        }
         #[cfg(feature = "http")]
         let authorization = self.authorization();
         let Profile { names, scopes, .. } = &self.profile;
-        let selection = Selection { entries: self.entries, names, scopes, states: &self.states };
+        let selection = Selection { checks_schemas, entries: self.entries, names, scopes, states: &self.states };
         let registry = Registry::new(skills, self.profile.log_targets.is_some(), self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
@@ -156,6 +189,8 @@ impl Server {
             cluster.connect(&engine);
         }
         self.mounted_handles.iter().chain([&self.handle]).for_each(|handle| handle.connect(&engine));
+        let subscribed = Arc::downgrade(&engine);
+        engine.subscriptions.on_subscribe(move |uri, sees| subscribed.upgrade()?.registry().subscribed(uri, sees));
         if let Some(telemetry) = &engine.profile.telemetry {
             telemetry.connect(engine.stats());
         }
@@ -200,7 +235,8 @@ fn log_built(engine: &Engine) {
     if registry.skills().is_served() && registry.skills().all().is_empty() {
         tracing::warn!("the skill directories contain no `SKILL.md`");
     }
-    for tool in registry.tools().iter().filter(|tool| tool.common().description.is_empty()) {
+    let tools = registry.functions().filter(|(function, enabled)| *enabled && function.kind() == EntryKind::Tool);
+    for (tool, _) in tools.filter(|(tool, _)| tool.common().description.is_empty()) {
         let common = tool.common();
         let source = format_args!("{}:{}", common.source.file, common.source.line);
         tracing::warn!(

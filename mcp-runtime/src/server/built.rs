@@ -75,7 +75,7 @@ impl BuiltServer {
         self.engine.check_name().await?;
         let (reader, writer) = stdio.into_streams()?;
         let stop = transport::shutdown_signal(self.engine.profile.limits.grace_period);
-        let served = transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await;
+        let served = transport::serve(Connection::over_stdio(Arc::clone(&self.engine)), reader, writer, stop).await;
         self.engine.flush_changes().await;
         served
     }

@@ -101,6 +101,20 @@ impl Server {
         self
     }
 
+    /// Sets instructions that apply unless [`instructions`](Self::instructions) is called, before or after.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// /// Adds what every server of the team has.
+    /// fn common(server: Server) -> Server {
+    ///     server.default_instructions("Ask before you change anything.")
+    /// }
+    /// ```
+    pub fn default_instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.profile.instructions.get_or_insert_with(|| instructions.into());
+        self
+    }
+
     /// Declares an experimental capability, which is not part of the specification. `settings` must be an object.
     /// Functions read the experimental capabilities of the client with
     /// [`Context::client_experimental`](crate::Context::client_experimental).

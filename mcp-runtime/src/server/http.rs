@@ -139,8 +139,10 @@ impl BuiltServer {
         {
             return Ok(());
         }
-        let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());
-        let names: Vec<_> = functions.map(|(function, _)| format!("`{}`", function.name)).take(MAX_NAMES + 1).collect();
+        let functions = registry.functions().map(|(function, _)| function);
+        let mut functions: Vec<_> = functions.filter(|function| function.scopes.is_some()).collect();
+        functions.sort_by_key(|function| (function.kind() as u8, function.key()));
+        let names: Vec<_> = functions.iter().map(|function| format!("`{}`", function.name)).collect();
         let what = match names.as_slice() {
             [] => "every request requires scopes".to_owned(),
             [name] => format!("{name} requires scopes"),

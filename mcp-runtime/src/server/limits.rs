@@ -180,7 +180,7 @@ impl Server {
     }
 
     setters! {
-        /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
+        /// Sets how long the state of a request remains valid between two rounds. The default is one hour.
         ///
         /// ```
         /// # use std::time::Duration;
@@ -203,8 +203,11 @@ impl Server {
         /// Replicas without a backend must share a key. The option `--state-key` and the environment variable
         /// `MCP_STATE_KEY` take precedence.
         ///
-        /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only
-        /// digests of the request and its questions, and is accepted only together with them.
+        /// Without the feature `sealed-state`, which `http` and `cluster` enable, states stay in the memory of the process
+        /// and are lost when it ends. Keys then have no effect.
+        ///
+        /// A state of digests alone, like that of most first rounds, is not sealed, since a client gains nothing by changing
+        /// it: it contains only digests of the request and its questions, and is accepted only together with them.
         ///
         /// ```
         /// # use mcp_runtime::{Server, StateKey, StateKeyError};

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::Server;
 
 /// Sending the log to clients.
@@ -17,9 +19,8 @@ impl Server {
     /// server.forward_log()
     /// # }
     /// ```
-    pub fn forward_log(mut self) -> Self {
-        self.profile.log_targets.get_or_insert_default();
-        self
+    pub fn forward_log(self) -> Self {
+        self.forward_log_targets([""; 0])
     }
 
     /// Does the same as [`forward_log`](Self::forward_log), and forwards events of other targets as well: modules and
@@ -33,8 +34,9 @@ impl Server {
     /// ```
     pub fn forward_log_targets(mut self, targets: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let before = self.profile.log_targets.take().unwrap_or_default();
-        let targets = before.iter().cloned().chain(targets.into_iter().map(Into::into));
-        self.profile.log_targets = Some(targets.collect());
+        let targets: Arc<[String]> = before.iter().cloned().chain(targets.into_iter().map(Into::into)).collect();
+        crate::log::enable_forwarding(&targets);
+        self.profile.log_targets = Some(targets);
         self
     }
 }

@@ -99,17 +99,19 @@ impl Server {
 
     /// Creates a server without functions. [`with`](Self::with) adds them.
     pub fn empty(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let (handle, alive) = Handle::new();
         Self {
             entries: Vec::new(),
             disabled: Vec::new(),
             states: StateMap::default(),
             profile: Profile {
                 identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
+                alive: vec![Arc::new(alive)],
                 ..Profile::default()
             },
             #[cfg(feature = "cluster")]
             cluster: Default::default(),
-            handle: Handle::new(),
+            handle,
             mounts: Vec::new(),
             mounted_handles: Vec::new(),
             #[cfg(feature = "skills")]
@@ -264,8 +266,9 @@ impl Server {
     /// Clients of stateless revisions also discover the skills through the extension `io.modelcontextprotocol/skills`.
     ///
     /// All files are read into memory when the server is built: later changes take effect after a restart, and no URI
-    /// gives access to the file system. Files outside skills are ignored, and so are files and directories whose names
-    /// start with a dot. A relative path is resolved against the working directory of the process.
+    /// gives access to the file system. A subscription to a file is accepted, and nothing is ever sent for it. Files outside
+    /// skills are ignored, and so are files and directories whose names start with a dot. A relative path is resolved
+    /// against the working directory of the process.
     ///
     /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's
     /// name, the tag `skill` and no crate. Its module is the path of the skill's directory, relative to `directory`.

@@ -111,6 +111,7 @@ impl Server {
         server.mounted_handles.iter().chain([&server.handle]).for_each(|handle| handle.join(&entries));
         let mounted = Mounted { entries, prefix: prefix.as_str().into() };
         let (profile, outer) = (server.profile, &mut self.profile);
+        outer.alive.extend(profile.alive);
 
         let mut names = profile.names.limited(|rule| {
             let mounted = mounted.clone();

@@ -8,7 +8,6 @@
 mod printed;
 
 use std::{
-    fmt,
     io::{self, Write},
     mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -16,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::counters::Counter;
+use crate::{counters::Counter, debug::debug};
 
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
@@ -107,7 +106,7 @@ impl LossyWriter {
         let mut state = self.0.lock();
         if state.pending.len() + text.len() > self.0.capacity {
             state.dropped += text.len();
-            Counter::DroppedLogBytes.add(text.len() as u64);
+            Counter::DroppedLogLines.add(text.split_inclusive(|byte| *byte == b'\n').count() as u64);
         } else {
             state.pending.extend_from_slice(text);
         }
@@ -138,11 +137,7 @@ impl LossyWriter {
     }
 }
 
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("pending", &self.pending.len()).field("dropped", &self.dropped).finish()
-    }
-}
+debug!(State, self, pending: self.pending.len(), dropped: self.dropped);
 
 /// Each write is one event of the log, which is either written completely or dropped.
 impl Write for LossyWriter {

@@ -19,8 +19,8 @@ use rustix::{
 
 use super::{FLUSH_TIMEOUT, MAX_PENDING_BYTES, writer};
 
-/// The number of bytes that are moved at a time: the capacity of a pipe on Linux.
-const PIECE_BYTES: usize = 64 << 10;
+/// The number of bytes that are moved at a time. The buffer is filled with zeros when the server starts.
+const PIECE_BYTES: usize = 8 << 10;
 
 /// The pipe that receives printed output.
 static PRINTED: OnceLock<Printed> = OnceLock::new();

@@ -322,7 +322,8 @@ impl Context {
             checks_results: false,
         };
         let call = Call::new("test", id, Arc::new(encoding), Arc::default());
-        let caller = Caller { client: None, revision: dialect.revision(), local_identity: None, head: None };
+        let caller =
+            Caller { client: None, revision: dialect.revision(), local_identity: None, is_stdio: true, head: None };
         let requester: Arc<dyn ClientRequester> = Arc::new(NoAnswers::default());
         Self::new(SharedCall { requester: Some(requester), ..SharedCall::new(call, Arc::new(NoPeer), caller) })
     }

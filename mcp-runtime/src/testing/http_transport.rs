@@ -19,7 +19,12 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{client::HANDSHAKE_ID, request_source::TestRequestSource, wire::Transport};
-use crate::{handler::MirroredArgument, registry::mirrored_arguments, revision::Revision, transport::http::HttpBody};
+use crate::{
+    debug::debug,
+    handler::{MirroredArgument, mirrored_arguments},
+    revision::Revision,
+    transport::http::HttpBody,
+};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type ResponseBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
@@ -330,11 +335,7 @@ impl Exchange {
     }
 }
 
-impl fmt::Debug for HttpTransport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpTransport").field("uri", &self.uri).finish_non_exhaustive()
-    }
-}
+debug!(HttpTransport, self, uri: self.uri);
 
 fn is_request(message: &Value) -> bool {
     message.get("method").is_some() && message.get("id").is_some()

@@ -8,6 +8,7 @@
 //! The module requires the feature `testing`, which belongs in `[dev-dependencies]`.
 
 #[cfg(feature = "cluster")]
+#[cfg(feature = "backend")]
 mod backend_contract;
 mod calls;
 mod client;
@@ -27,6 +28,7 @@ pub(crate) mod test_backend;
 mod wire;
 
 #[cfg(feature = "cluster")]
+#[cfg(feature = "backend")]
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
 pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError, ServerRequest};

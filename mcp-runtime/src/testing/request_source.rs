@@ -8,6 +8,7 @@ use crate::{
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     handler::RequestHead,
+    revision::{self, Dialect},
 };
 
 /// The head of the HTTP request with which each message of a test client seems to arrive.
@@ -70,6 +71,10 @@ impl RequestSource for TestRequestSource {
 
     fn check_unversioned(&self) -> Result<(), Fault> {
         Ok(())
+    }
+
+    fn notification_dialect(&self) -> Option<&'static Dialect> {
+        Some(revision::newest())
     }
 
     fn check_arguments(&self, _: &[(&str, Option<&str>)]) -> Result<(), Fault> {

@@ -5,6 +5,8 @@ use std::{fmt, ops::Index};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
+use crate::debug::debug;
+
 /// The error object of a JSON-RPC error response.
 ///
 /// ```
@@ -182,11 +184,7 @@ pub(super) fn read_response(mut response: Value) -> Result<Value, RpcError> {
 /// The closure that answers the requests of the server.
 pub(super) struct Responder(pub(super) Box<dyn FnMut(&ServerRequest) -> Value + Send>);
 
-impl fmt::Debug for Responder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Responder")
-    }
-}
+debug!(Responder, self);
 
 /// A request that the server sends to its client.
 ///

@@ -12,7 +12,8 @@ use std::{
 
 use crate::backend::{
     Append, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, MemoryBackend, Record,
-    RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, time::whole_millis,
+    RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, forward_logs,
+    forward_records, forward_topics, time::whole_millis,
 };
 
 /// The methods of [`Records`], [`EventLogs`] and [`Topics`].
@@ -145,107 +146,25 @@ impl<H, B> Deref for TestBackend<H, B> {
 }
 
 // Backends may act as soon as a method is called. The `async` blocks defer that until the hook polls them.
-
-impl<H: BackendHook, B: Records> Records for TestBackend<H, B> {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.run(BackendMethod::Get, key, b"", Box::pin(async move { self.inner.get(key).await }))
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        let written = value.clone();
-        let set = Box::pin(async move { Records::set(&*self.inner, key, condition, written, ttl).await });
-        self.run(BackendMethod::Set, key, &value, set)
-    }
-
-    fn insert<'a>(
-        &'a self,
-        group: &'a str,
-        name: &'a str,
-        value: Vec<u8>,
-        ttl: Duration,
-        quota: RecordQuota<'a>,
-    ) -> BackendFuture<'a, Insertion> {
-        let (key, written) = (format!("{group}:{name}"), value.clone());
-        let insert = Box::pin(async move { self.inner.insert(group, name, written, ttl, quota).await });
-        self.run(BackendMethod::Insert, &key, &value, insert)
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        let delete = Box::pin(async move { self.inner.delete(key, condition).await });
-        self.run(BackendMethod::Delete, key, b"", delete)
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        let list = Box::pin(async move { self.inner.list(group, after, limit).await });
-        self.run(BackendMethod::List, group, b"", list)
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.run(BackendMethod::Count, group, b"", Box::pin(async move { self.inner.count(group).await }))
-    }
-
-    fn now(&self) -> BackendFuture<'_, Timestamp> {
+macro_rules! intercepted {
+    ($this:ident, Now now(), $key:expr, $value:expr) => {{
         let now = async move {
-            let millis = self.inner.now().await?.as_unix_millis();
-            Ok(Timestamp::from_unix_millis(millis.saturating_sub(self.behind.load(Ordering::Relaxed))))
+            let millis = $this.inner.now().await?.as_unix_millis();
+            Ok(Timestamp::from_unix_millis(millis.saturating_sub($this.behind.load(Ordering::Relaxed))))
         };
-        self.run(BackendMethod::Now, "", b"", Box::pin(now))
-    }
+        $this.run(BackendMethod::Now, "", b"", Box::pin(now))
+    }};
+    ($this:ident, Subscribe subscribe($topic:ident), $key:expr, $value:expr) => {{
+        let subscribe = async move { Ok($this.hook.wrap_subscription($this.inner.subscribe($topic).await?)) };
+        $this.run(BackendMethod::Subscribe, $topic, b"", Box::pin(subscribe))
+    }};
+    ($this:ident, $kind:ident $method:ident($($argument:ident),*), $key:expr, $value:expr) => {{
+        let (key, value) = ($key.to_owned(), $value.to_vec());
+        let run = Box::pin(async move { $this.inner.$method($($argument),*).await });
+        $this.run(BackendMethod::$kind, &key, &value, run)
+    }};
 }
 
-impl<H: BackendHook, B: EventLogs> EventLogs for TestBackend<H, B> {
-    fn append<'a>(
-        &'a self,
-        key: &'a str,
-        after: LogPosition,
-        entries: Vec<Vec<u8>>,
-        bounds: LogBounds,
-    ) -> BackendFuture<'a, Append> {
-        let value = entries.concat();
-        let append = Box::pin(async move { self.inner.append(key, after, entries, bounds).await });
-        self.run(BackendMethod::Append, key, &value, append)
-    }
-
-    fn read<'a>(
-        &'a self,
-        key: &'a str,
-        after: LogPosition,
-        limit: usize,
-    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
-        let read = Box::pin(async move { self.inner.read(key, after, limit).await });
-        self.run(BackendMethod::Read, key, b"", read)
-    }
-
-    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
-        let appended = Box::pin(async move { self.inner.appended(key, after).await });
-        self.run(BackendMethod::Appended, key, b"", appended)
-    }
-
-    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        self.run(BackendMethod::Remove, key, b"", Box::pin(async move { self.inner.remove(key).await }))
-    }
-}
-
-impl<H: BackendHook, B: Topics> Topics for TestBackend<H, B> {
-    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
-        let sent = message.clone();
-        let publish = Box::pin(async move { self.inner.publish(topic, sent).await });
-        self.run(BackendMethod::Publish, topic, &message, publish)
-    }
-
-    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
-        let subscribe = Box::pin(async move { Ok(self.hook.wrap_subscription(self.inner.subscribe(topic).await?)) });
-        self.run(BackendMethod::Subscribe, topic, b"", subscribe)
-    }
-}
+forward_records!([H: BackendHook, B: Records] TestBackend<H, B>, self, intercepted);
+forward_logs!([H: BackendHook, B: EventLogs] TestBackend<H, B>, self, intercepted);
+forward_topics!([H: BackendHook, B: Topics] TestBackend<H, B>, self, intercepted);

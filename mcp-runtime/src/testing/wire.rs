@@ -167,7 +167,7 @@ pub(super) struct InMemory(Connection);
 
 impl InMemory {
     pub(super) fn new(engine: &Arc<Engine>) -> Self {
-        Self(Connection::new(Arc::clone(engine)))
+        Self(Connection::over_stdio(Arc::clone(engine)))
     }
 }
 
@@ -191,7 +191,7 @@ impl Transport for InMemory {
     }
 
     fn reconnect(&mut self) {
-        self.0 = Connection::new(self.0.shared_engine());
+        self.0 = Connection::over_stdio(self.0.shared_engine());
     }
 
     #[cfg(feature = "http")]

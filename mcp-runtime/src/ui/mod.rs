@@ -6,16 +6,10 @@
 
 use std::borrow::Cow;
 
+pub(crate) use mcp_page::{EXTENSION, MEDIA_TYPE, SCHEME};
 use serde::Deserialize;
 
 use crate::handler::{ErrorOutput, HandlerError, HandlerResult, Reply, ResourceReply, ResultKind, ToolOutput};
-
-/// The name of the extension.
-pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
-/// The scheme of the URIs of pages.
-pub(crate) const SCHEME: &str = "ui://";
-/// The media type of pages.
-pub(crate) const MEDIA_TYPE: &str = "text/html;profile=mcp-app";
 
 /// The element of a page that is replaced with the bridge.
 const BRIDGE_TAG: &str = r#"<script src="mcp-runtime:bridge"></script>"#;
@@ -78,6 +72,20 @@ pub fn write_page<T: PageOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResu
     value.write(&mut reply)?;
     reply.end();
     Ok(ResultKind::Complete)
+}
+
+/// Returns the text of a page as its files are now, if `cargo mcp dev` has started the server. Mistakes are shown as a page.
+pub fn dev_page(file: &str, origins: &[&[&str]; 4]) -> Option<String> {
+    std::env::var_os(mcp_page::DEV_VARIABLE)?;
+    let bundled = mcp_page::bundle(file.as_ref(), &mcp_page::Policy::of(origins));
+    Some(bundled.map_or_else(
+        |problems| {
+            let problems = problems.join("\n");
+            tracing::error!("{problems}");
+            format!("<!doctype html><pre>{}</pre>", problems.replace('&', "&amp;").replace('<', "&lt;"))
+        },
+        |bundle| bundle.html,
+    ))
 }
 
 fn with_bridge(html: &str) -> Cow<'_, str> {

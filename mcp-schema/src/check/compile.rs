@@ -139,7 +139,7 @@ impl<'a> Compiler<'a> {
             let nullable = !required.contains(&name) && (self.absent == AbsentNull::All || is_marked());
             properties.push(PropertyRules { name, node, nullable });
         }
-        properties.sort_by(|left, right| left.name.cmp(&right.name));
+        properties.sort_unstable_by(|left, right| left.name.cmp(&right.name));
         let mut patterns = Vec::new();
         for (source, node) in self.named(schema, "patternProperties", depth)? {
             patterns.push((pattern(&source)?, node));

@@ -364,6 +364,24 @@ mod tests {
         }
     }
 
+    /// Providers refuse arrays without `items`, which the type of a value with several types does not have.
+    #[test]
+    fn arrays_among_several_types_list_their_items() {
+        for types in
+            [json!(["array", "string"]), json!(["null", "array", "integer"]), json!(["array", "object", "null"])]
+        {
+            let schema = json!({"properties": {"a": {"type": types, "maxItems": 3}}});
+            let mut arrays = 0;
+            each(&listed(&schema, SchemaProfile::Compatible, &[]), &mut |schema| {
+                if schema.get("type").is_some_and(|kind| kind == "array") {
+                    arrays += 1;
+                    assert!(schema.contains_key("items"), "{types}");
+                }
+            });
+            assert_eq!(arrays, 1, "{types}");
+        }
+    }
+
     /// Clients that take an enumeration for strings find no `null` in it.
     #[test]
     fn null_is_listed_beside_enumerations() {

@@ -114,6 +114,7 @@ fn matching_uris_yield_decoded_values() {
     const NOTE: &[Part] = &[Literal("note://"), of(Simple, &["id"])];
     const NAME: &[Part] = &[of(Simple, &["name"]), Literal("."), of(Simple, &["end"])];
     const FIND: &[Part] = &[Literal("find:/"), of(Reserved, &["path"]), of(Query, &["q", "n"])];
+    const PAGE: &[Part] = &[Literal("page:/"), of(Reserved, &["path"]), Literal(".md"), of(Query, &["rev"])];
     const MORE: &[Part] = &[of(Query, &["a"]), of(QueryContinuation, &["b", "c"]), of(Fragment, &["f"])];
     const PAIR: &[Part] = &[of(Simple, &["a"]), of(Simple, &["b"])];
     const BOOK: &[Part] = &[Literal("bücher:/"), of(Simple, &["id"])];
@@ -152,6 +153,8 @@ fn matching_uris_yield_decoded_values() {
         (FIND, "find:/a?nn=2", None),
         (FIND, "find:/a?", None),
         (FIND, "find:/a?n=2&", None),
+        (PAGE, "page:/a/b.md?rev=c.md", Some(&[("path", "a/b"), ("rev", "c.md")])),
+        (PAGE, "page:/a.md.md", Some(&[("path", "a.md")])),
         (MORE, "?a=1&c=3&b=2#x", Some(&[("a", "1"), ("c", "3"), ("b", "2"), ("f", "x")])),
         (MORE, "&b=2#x", Some(&[("b", "2"), ("f", "x")])),
         (MORE, "#x", Some(&[("f", "x")])),

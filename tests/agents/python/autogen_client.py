@@ -13,7 +13,8 @@ class AutoGen(Client):
         if self.url:
             self.params = StreamableHttpServerParams(url=self.url)
         else:
-            self.params = StdioServerParams(command=self.command[0], args=self.command[1:])
+            # The default of 5 seconds is too short on a busy machine.
+            self.params = StdioServerParams(command=self.command[0], args=self.command[1:], read_timeout_seconds=60)
         self.workbench: Workbench = McpWorkbench(self.params)
         await self.workbench.start()
         return self

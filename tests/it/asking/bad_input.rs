@@ -252,7 +252,7 @@ async fn a_spawned_task_does_not_wait_beyond_the_end_of_its_call() {
         "done".to_owned()
     }
 
-    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.elicitation) {
         let outcome = Outcome::default();
         let server = Server::empty("spawning", "1.0.0").with::<spawns_task>().with_state(Arc::clone(&outcome));
         let mut client = server.test_client(revision).answering(|_| json!(null));

@@ -85,6 +85,48 @@ fn supports_depends_on_the_declared_capabilities_and_the_revision() {
     }
 }
 
+/// Nothing is taken from the session of the connection.
+#[test]
+fn a_stateless_request_declares_its_own_capabilities_and_client() {
+    /// Return the name of the client and its settings of an extension.
+    #[tool]
+    fn sender(ctx: &Context) -> String {
+        let settings = ctx.client_extension("com.example/charts").map(|settings| settings["size"].clone());
+        format!("{:?} {settings:?}", ctx.client().map(|client| client.name.as_str()))
+    }
+
+    let server = Server::empty("capabilities", "1.0.0").with::<supported>().with::<sender>();
+    let mut client = TestClient::uninitialized(server, Revision::V2025_11_25);
+    let charts = |size: u64| json!({"com.example/charts": {"size": size}});
+    let declared = json!({"elicitation": {}, "sampling": {}, "roots": {}, "extensions": charts(1)});
+    let session = json!({"protocolVersion": "2025-11-25", "capabilities": declared,
+        "clientInfo": {"name": "of the session", "version": "1.0.0"}});
+    let mut send = |id: u64, method: &str, params: Value| {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        client.send_raw(request.to_string().as_bytes())
+    };
+    send(0, "initialize", session);
+    let own = json!({"name": "its own", "version": "1.0.0"});
+    for (tool, capabilities, info, expected) in [
+        ("supported", json!({}), None, "[]"),
+        ("supported", json!({"roots": {}}), None, "[Roots]"),
+        ("sender", json!({}), None, "None None"),
+        ("sender", json!({"extensions": charts(2)}), Some(own), "Some(\"its own\") Some(Number(2))"),
+    ] {
+        let mut meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        if let Some(info) = info {
+            meta["io.modelcontextprotocol/clientInfo"] = info;
+        }
+        let answer = send(1, "tools/call", json!({"name": tool, "_meta": meta}));
+        assert_eq!(answer[0]["result"]["content"][0]["text"], expected, "{tool} {capabilities}");
+    }
+    let answer = send(2, "tools/call", json!({"name": "sender"}));
+    assert_eq!(answer[0]["result"]["content"][0]["text"], "Some(\"of the session\") Some(Number(1))");
+}
+
 #[test]
 fn require_names_the_missing_capability() {
     let enough = json!({"sampling": {"tools": {}}});
@@ -119,7 +161,7 @@ async fn sampling_is_refused_before_it_is_sent_if_the_client_lacks_a_capability(
 
     let (tools, context) = (json!({"tools": {}}), json!({"context": {}}));
     let both = json!({"tools": {}, "context": {}});
-    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.sampling_tools) {
         for (declared, needs_tools, needs_context, missing) in [
             (json!({}), false, false, None),
             (json!({}), true, false, Some(&tools)),

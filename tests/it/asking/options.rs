@@ -16,10 +16,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Confirm;
 
-/// The revisions in which servers send requests.
-const REVISIONS: [Revision; 4] =
-    [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25];
-
 type Reports = Arc<Mutex<Vec<ClientProgress>>>;
 
 /// Sample, with every option.
@@ -103,7 +99,7 @@ async fn settle(client: &mut TestClient) -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_has_a_timeout_of_its_own() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let mut client = connect(&Reports::default(), revision);
         let question = ask(&mut client, "impatient").await;
         assert_eq!(question["method"], "roots/list", "{revision}");
@@ -156,7 +152,7 @@ async fn progress_that_does_not_increase_extends_nothing() {
 
 #[tokio::test]
 async fn progress_is_passed_to_the_function_that_asked_for_it() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let reports = Reports::default();
         let mut client = connect(&reports, revision);
         let question = ask(&mut client, "sample").await;

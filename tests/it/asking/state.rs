@@ -129,7 +129,7 @@ async fn once_runs_once_per_call() {
         Ok(format!("{number} {answers:?}"))
     }
 
-    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.elicitation) {
         let server = Server::empty("once", "1.0.0").with::<count>().with_state(Count::default());
         let mut client = server.test_client(revision).answering(|request| match request.message() {
             "second" => json!({"action": "decline"}),

@@ -19,7 +19,7 @@ use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::sessions::{Client, REVISIONS};
+use crate::sessions::Client;
 
 /// The state that the web pages and the functions share.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ fn stateless(client: &mut TestClient, capabilities: &Value, method: &str, mut pa
 
 #[tokio::test]
 async fn required_pages_are_an_error_in_the_revision_that_defines_it() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         for (modes, has_url) in [(json!({}), false), (json!({"form": {}}), false), (json!({"url": {}}), true)] {
             for (method, params) in requests() {
                 let case = format!("{revision} {modes} {method} {params}");
@@ -242,7 +242,7 @@ async fn required_pages_are_validated() {
 
 #[tokio::test]
 async fn completion_is_reported_once_to_the_session_that_was_asked() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         for tool in ["connect", "files"] {
             let (server, _, mut completions) = url_server();
             let mut client = open(server, revision, &json!({"elicitation": {"url": {}}}));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Json, Revision, tool};
+use mcp_runtime::{Context, Json, Revision, tool};
 use serde_json::json;
 
 use super::{empty, two};
@@ -87,4 +87,39 @@ async fn the_calls_in_flight_of_a_connection_are_limited() {
     client.notify("notifications/cancelled", json!({"requestId": 1}));
     assert_eq!(client.in_flight(), 1);
     assert!(client.call("zebra", ()).await.is_ok());
+}
+
+/// Return whether the call arrived over stdio.
+#[tool(read_only)]
+fn over_stdio(ctx: &Context) -> bool {
+    ctx.is_stdio()
+}
+
+/// A program may serve several streams, whose clients are not the user who started it.
+#[tokio::test]
+async fn only_stdin_is_stdio() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
+
+    let server = empty().with::<over_stdio>().build().unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    assert_eq!(client.call("over_stdio", ()).await.unwrap().text(), "true");
+    let mut client = server.test_client(Revision::V2025_11_25).with_header("x-a", "b");
+    assert_eq!(client.call("over_stdio", ()).await.unwrap().text(), "false");
+
+    let (near, far) = duplex(1 << 16);
+    let (reader, writer) = split(far);
+    let serving = tokio::spawn(async move { server.serve(reader, writer).await });
+    let (reader, mut writer) = split(near);
+    let initialize = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"#,
+        r#""clientInfo":{"name":"test","version":"1"}}}"#,
+    );
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"over_stdio"}}"#;
+    writer.write_all(format!("{initialize}\n{call}\n").as_bytes()).await.unwrap();
+    let mut answers = BufReader::new(reader).lines();
+    answers.next_line().await.unwrap().unwrap();
+    let answered = answers.next_line().await.unwrap().unwrap();
+    assert!(answered.contains(r#""text":"false""#), "{answered}");
+    drop((writer, answers));
+    assert!(serving.await.unwrap().is_ok());
 }

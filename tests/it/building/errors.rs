@@ -21,8 +21,10 @@ enum Color {
     Green,
 }
 
-/// The alias hides the type from the macro.
-type Small = u8;
+/// A type whose schema only the running program knows.
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[schemars(extend("type" = "integer", "maximum" = 100))]
+struct Percent {}
 
 /// Functions with mistakes that only `build` can see.
 mod mistakes {
@@ -30,7 +32,7 @@ mod mistakes {
 
     /// A range that is larger than the type.
     #[tool]
-    pub(super) fn range(#[arg(range = 1..=1000)] _small: Small) {}
+    pub(super) fn range(#[arg(range = 1..=1000)] _share: Percent) {}
 
     /// A map whose keys cannot be strings.
     #[tool]
@@ -64,7 +66,7 @@ fn mistakes_that_only_the_whole_program_reveals_have_a_remedy() {
         (
             empty().with::<mistakes::range>(),
             "range",
-            "argument `_small`: `maximum` is 1000, but that of the type is 255",
+            "argument `_share`: `maximum` is 1000, but that of the type is 100",
         ),
         (
             empty().with::<mistakes::keys>(),

@@ -1,6 +1,7 @@
 //! Schemas that the server cannot enforce, and arguments that headers cannot mirror.
 
-use mcp_runtime::tool;
+use mcp_runtime::{Revision, tool};
+use serde_json::{Value, json};
 
 use super::empty;
 
@@ -114,6 +115,56 @@ mod mirrored {
     /// Two arguments with the same header.
     #[tool]
     pub(super) fn twice(#[arg(header = "item")] _first: String, _second: Item) {}
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    pub(super) struct Nested {
+        #[schemars(extend("x-mcp-header" = "Nested"))]
+        id: i64,
+    }
+
+    /// Integers that headers mirror.
+    #[tool]
+    pub(super) fn integers(
+        #[arg(header = "Unsigned")] unsigned: u64,
+        #[arg(header = "Optional")] _optional: Option<i64>,
+        #[arg(header = "Bounded", range = 1..=9)] _bounded: u64,
+        #[arg(header = "Below", range = ..100)] _below: i64,
+        _nested: Nested,
+        _plain: u64,
+    ) -> u64 {
+        unsigned
+    }
+}
+
+/// Headers mirror only integers that are exact as `f64`.
+#[tokio::test]
+async fn integers_that_headers_mirror_are_limited() {
+    const LARGEST: i64 = (1 << 53) - 1;
+
+    for revision in Revision::ALL {
+        let mut client = empty().with::<mirrored::integers>().test_client(revision);
+        let tools = client.request("tools/list", json!({})).await.unwrap();
+        let properties = &tools["tools"][0]["inputSchema"]["properties"];
+        let both = (json!(-LARGEST), json!(LARGEST));
+        for (property, expected) in [
+            (&properties["unsigned"], (json!(0), json!(LARGEST))),
+            (&properties["_optional"], both.clone()),
+            (&properties["_bounded"], (json!(1), json!(9))),
+            (&properties["_below"], (json!(-LARGEST), json!(99))),
+            (&properties["_nested"]["properties"]["id"], both),
+            (&properties["_plain"], (json!(0), Value::Null)),
+        ] {
+            let bounds = (property["minimum"].clone(), property["maximum"].clone());
+            assert_eq!(bounds, expected, "{revision} {property}");
+        }
+        for (unsigned, is_error) in [(LARGEST, false), (LARGEST + 1, true)] {
+            let arguments =
+                json!({"unsigned": unsigned, "_bounded": 1, "_below": 1, "_nested": {"id": 1}, "_plain": 1});
+            let called = client.call("integers", arguments).await;
+            assert_eq!(called.map_or(true, |result| result.is_error()), is_error, "{revision} {unsigned}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The effects of a `Handle` on lists, calls and notifications.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context as TaskContext, Waker},
 };
 
 use mcp_runtime::BuildError;
@@ -107,7 +110,7 @@ async fn change_notifications_are_declared_if_a_handle_exists() {
 
 #[tokio::test]
 async fn a_handle_taken_late_enables_notifications_for_later_connections_only() {
-    for revision in SESSION_REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let built = server().build().unwrap();
         let mut early = built.test_client(revision);
         let handle = built.handle();
@@ -311,6 +314,35 @@ async fn invalid_entries_are_rejected() {
     drop((client, built));
     assert!(handle.add::<optional>().unwrap_err().to_string().contains("has been dropped"));
     assert!(!handle.remove::<permanent>());
+}
+
+/// A handle is closed when nothing holds its server any more, which may never have been built, or is part of another one.
+#[tokio::test]
+async fn a_handle_is_closed_with_its_server() {
+    type Build = fn(Server) -> Option<Box<dyn std::any::Any>>;
+    let cases: [(&str, Build); 5] = [
+        ("dropped", |_| None),
+        ("invalid", |server| Some(Box::new(server.with::<permanent>().with::<same::permanent>().build().ok()?))),
+        ("open", |server| Some(Box::new(server))),
+        ("built", |server| Some(Box::new(server.build().unwrap()))),
+        ("mounted", |server| Some(Box::new(Server::empty("outer", "1").mount("a", server).build().unwrap()))),
+    ];
+    for (case, build) in cases {
+        let server = Server::empty("handles", "1");
+        let handle = server.handle();
+        let built = build(server);
+        let is_ready = std::pin::pin!(handle.closed()).poll(&mut TaskContext::from_waker(Waker::noop())).is_ready();
+        assert_eq!((handle.is_closed(), is_ready), (built.is_none(), built.is_none()), "{case}");
+        let waiting = {
+            let handle = handle.clone();
+            tokio::spawn(async move { handle.closed().await })
+        };
+        tokio::task::yield_now().await;
+        drop(built);
+        assert!(handle.is_closed(), "{case}");
+        waiting.await.unwrap();
+        assert!(handle.add::<optional>().unwrap_err().to_string().contains("has been dropped"), "{case}");
+    }
 }
 
 #[tokio::test]

@@ -16,10 +16,6 @@ use tokio::sync::Semaphore;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The revisions with sessions.
-const SESSION_REVISIONS: [Revision; 4] =
-    [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25];
-
 /// A tool that is registered from the start.
 #[tool]
 fn permanent() -> &'static str {

@@ -18,7 +18,7 @@ fn uris(client: &mut TestClient) -> Vec<String> {
 
 #[tokio::test]
 async fn notifications_are_encoded_for_sessions() {
-    for revision in SESSION_REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let built = server().build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
@@ -41,7 +41,7 @@ async fn notifications_are_encoded_for_sessions() {
 
 #[tokio::test]
 async fn only_subscribers_receive_resource_updates() {
-    for revision in SESSION_REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let built = server().with::<other>().build().unwrap();
         let handle = built.handle();
         let (mut client, mut bystander) = (built.test_client(revision), built.test_client(revision));
@@ -72,7 +72,7 @@ async fn only_subscribers_receive_resource_updates() {
 
 #[tokio::test]
 async fn invalid_subscriptions_are_rejected() {
-    for revision in SESSION_REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let built = server().with_disabled::<other>().build().unwrap();
         let _handle = built.handle();
         let mut client = built.test_client(revision);
@@ -121,7 +121,7 @@ async fn the_subscriptions_of_a_session_are_limited() {
 /// The client is notified of changes since `initialize` once it has sent `notifications/initialized`.
 #[tokio::test]
 async fn no_notification_precedes_initialized() {
-    for revision in SESSION_REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let server = server();
         let handle = server.handle();
         let mut client = TestClient::uninitialized(server, revision);

@@ -18,10 +18,10 @@ fn all() -> Vec<mcp_runtime::ResourceLink> {
     vec![mcp_runtime::ResourceLink::new("test://listed/1", "1")]
 }
 
-/// Matches the URIs of the hidden template as well.
-#[resource("test://listed/{+path}")]
-fn fallback(path: String) -> String {
-    format!("fallback {path}")
+/// Matches the URIs of the hidden template as well, and is tried after it.
+#[resource("test://{kind}/{+path}")]
+fn fallback(kind: String, path: String) -> String {
+    format!("fallback {kind} {path}")
 }
 
 fn everything() -> Server {
@@ -117,7 +117,7 @@ async fn pages_contain_only_visible_entries() {
         let mut client = built.test_client(revision);
         for (method, member, expected) in [
             ("tools/list", "tools", &["permanent"][..]),
-            ("resources/templates/list", "resourceTemplates", &["test://item/{id}", "test://listed/{+path}"]),
+            ("resources/templates/list", "resourceTemplates", &["test://item/{id}", "test://{kind}/{+path}"]),
             ("resources/list", "resources", &["test://fixed"]),
             ("prompts/list", "prompts", &["ask"]),
         ] {

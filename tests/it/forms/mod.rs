@@ -8,8 +8,8 @@ use mcp_runtime::{
     __private::encoded_question,
     Elicit, Fault, Image, Revision,
     ask::{
-        Answer, Ask, Elicitation, IncludeContext, ListRoots, SampleContent, SampleRequest, SampleToolResult,
-        SampleToolUse, ToolChoice, UrlElicitation,
+        Answer, Ask, Elicitation, FormElicitation, IncludeContext, ListRoots, SampleContent, SampleRequest,
+        SampleToolResult, SampleToolUse, ToolChoice, UrlElicitation,
     },
     model::{Audio, Role},
 };
@@ -321,7 +321,7 @@ fn url_elicitations_are_encoded_and_validated() {
         ("http://localhost@example.com", Some(no_password)),
         ("https://user:password@example.com", Some(no_password)),
     ] {
-        for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        for revision in mcp_tests::revisions(|expected| expected.url_elicitation) {
             let question = encoded_question(&UrlElicitation::new("key", url, ""), revision);
             let message = |expected| format!("the user cannot open `{url}`, expected {expected}");
             assert_eq!(question.err(), expected.map(message).map(Fault::Internal), "{url}");
@@ -418,6 +418,14 @@ fn invalid_sampling_requests_are_rejected() {
             "the tool call `1` has no result in the next message",
         ),
         (
+            ask()
+                .with_message(Role::Assistant, tool_use())
+                .with_message(Role::User, "and now?")
+                .with_tool_results([SampleToolResult::new("1", "a")]),
+            Revision::V2026_07_28,
+            "the tool call `1` has no result in the next message",
+        ),
+        (
             ask().with_tool_results([SampleToolResult::new("1", "a")]),
             Revision::V2026_07_28,
             "the tool result `1` does not match a tool call in the previous message",
@@ -431,6 +439,42 @@ fn invalid_sampling_requests_are_rejected() {
         ),
     ] {
         assert_eq!(encoded_question(&ask, revision), Err(Fault::Internal(expected.to_owned())));
+    }
+}
+
+/// Before 2025-11-25, only booleans have defaults.
+#[test]
+fn forms_with_a_schema_are_encoded_for_each_revision() {
+    let form = |defaults: bool| {
+        let mut schema = json!({"type": "object", "properties": {
+            "agreed": {"type": "boolean", "default": true}, "name": {"type": "string"}, "age": {"type": "integer"},
+        }});
+        if defaults {
+            schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+            (schema["properties"]["name"]["default"], schema["properties"]["age"]["default"]) =
+                (json!("Ada"), json!(7));
+        }
+        schema
+    };
+    for (revision, mode, expected) in
+        [(Revision::V2025_06_18, Value::Null, form(false)), (Revision::V2025_11_25, json!("form"), form(true))]
+    {
+        let question = encoded_question(&FormElicitation::new("a", "Who?", form(true)), revision).unwrap();
+        let question: Value = serde_json::from_str(&question).unwrap();
+        assert_eq!((&question["params"]["mode"], &question["params"]["requestedSchema"]), (&mode, &expected));
+    }
+    let list = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"enum": ["x"]}}}});
+    assert!(encoded_question(&FormElicitation::new("a", "b", list), Revision::V2025_06_18).is_err());
+    for nested in [
+        json!({"type": "object", "properties": {"x": {"type": "string"}}}),
+        json!({"properties": {"x": {"type": "string"}}}),
+        json!({"type": "array", "items": {"type": "object"}}),
+    ] {
+        let form = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": nested}});
+        for revision in Revision::ALL {
+            let error = encoded_question(&FormElicitation::new("a", "Who?", form.clone()), revision).unwrap_err();
+            assert!(error.to_string().contains("`b` of the form contains an object"), "{revision}: {error}");
+        }
     }
 }
 

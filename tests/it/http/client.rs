@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use mcp_runtime::{
     BuiltServer, HttpOptions, Server,
-    http::{self, ListenerOptions},
+    http::{self, Listener, ListenerOptions},
 };
 use memchr::memmem;
 use serde_json::{Value, json};
@@ -70,10 +70,15 @@ impl Endpoint {
     }
 
     pub(super) async fn serve(server: BuiltServer, options: impl Into<Options>) -> Self {
+        Self::serve_on(TcpListener::bind(("127.0.0.1", 0)).await.unwrap(), server, options)
+    }
+
+    /// Serves on a listener of a TCP address.
+    pub(super) fn serve_on(listener: impl Into<Listener>, server: BuiltServer, options: impl Into<Options>) -> Self {
         let Options { endpoint, listener: options } = options.into();
         let (stop, stopped) = oneshot::channel::<()>();
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = listener.into();
+        let address = listener.address().unwrap().socket_addr().unwrap();
         let serving = http::serve(listener, server.into_http_service(endpoint).unwrap())
             .options(options)
             .with_graceful_shutdown(async { drop(stopped.await) });

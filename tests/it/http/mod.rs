@@ -26,6 +26,7 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+mod tls;
 #[cfg(target_os = "linux")]
 mod token;
 #[cfg(unix)]

@@ -71,7 +71,7 @@ pub(super) fn fixture_at(address: &str, log: &str) -> Command {
 pub(super) fn listening(command: &mut Command) -> (Child, String, BufReader<ChildStderr>) {
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let line = line_with(&mut stderr, "listens on http://");
+    let line = line_with(&mut stderr, "listens on http");
     let (_, url) = line.split_once("listens on ").unwrap();
     (child, url.to_owned(), stderr)
 }

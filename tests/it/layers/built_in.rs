@@ -44,7 +44,9 @@ async fn calls_are_logged_without_their_contents() {
         let lines = log.take("call finished name");
         let expected = format!("call finished name={name:?} kind={kind:?} id=\"{id}\" outcome={outcome:?} bytes=");
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(lines[0].starts_with(&expected), "{lines:?}");
+        let rest = lines[0].strip_prefix(&expected).unwrap_or_else(|| panic!("{lines:?}"));
+        let bytes: usize = rest.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(bytes > 0, ["success", "tool_error"].contains(&outcome), "{lines:?}");
     }
     let (_, server) = server();
     let mut client = server.layer(LogCalls::new().with_arguments()).test_client(Revision::V2026_07_28);
@@ -53,10 +55,14 @@ async fn calls_are_logged_without_their_contents() {
     assert!(lines[0].contains(r#" arguments="{\"number\":2}" outcome="success""#), "{lines:?}");
 }
 
-/// Telemetry that hides users, which is the default.
-struct Hiding;
+/// Telemetry whose spans hide users, and whether the log names them.
+struct Hiding(bool);
 
-impl Telemetry for Hiding {}
+impl Telemetry for Hiding {
+    fn names_users_in_log(&self) -> bool {
+        self.0
+    }
+}
 
 /// Subjects are text of the issuer: they must neither add a line to the log nor fill it. Spans may leave the machine, and
 /// name no user unless the telemetry allows it; the access log stays there.
@@ -65,18 +71,23 @@ async fn the_log_names_the_principal() {
     let (log, _guard) = Log::listen();
     let issuer = "https://id.example.com";
     let long = "x".repeat(10_000);
-    for (subject, expected, is_hidden) in [
-        ("ada", format!("{issuer}#ada"), false),
-        ("ada", format!("{issuer}#ada"), true),
-        ("ada\nERROR \"outcome\"=\u{1b}[2J", format!("{issuer}#ada\nERROR \"outcome\"=\u{1b}[2J"), false),
-        (&*long, format!("{issuer}#{}…", &long[..200 - issuer.len() - 1]), false),
+    for (subject, expected, names_users_in_log) in [
+        ("ada", format!("{issuer}#ada"), None),
+        ("ada", format!("{issuer}#ada"), Some(false)),
+        ("ada", format!("{issuer}#ada"), Some(true)),
+        ("ada\nERROR \"outcome\"=\u{1b}[2J", format!("{issuer}#ada\nERROR \"outcome\"=\u{1b}[2J"), None),
+        (&*long, format!("{issuer}#{}…", &long[..200 - issuer.len() - 1]), None),
     ] {
         let server = server().1.layer(LogCalls::new());
-        let mut client = if is_hidden { server.telemetry(Hiding) } else { server }
+        let server = match names_users_in_log {
+            Some(in_log) => server.telemetry(Hiding(in_log)),
+            None => server,
+        };
+        let mut client = server
             .test_client(Revision::V2025_11_25)
             .with_extension(Identity::new(Principal::of_subject(issuer, subject)));
         client.call("double", json!({"number": 2})).await.unwrap();
-        let lines = log.take("");
+        let (lines, is_hidden) = (log.take(""), names_users_in_log.is_some());
         let fields = ["principal", "enduser.id"].map(|name| format!(" {name}={expected:?}"));
         let is_named = |line: &&String| fields.iter().any(|field| line.contains(field));
         let mut logged: Vec<&String> = lines.iter().filter(is_named).collect();
@@ -85,6 +96,9 @@ async fn the_log_names_the_principal() {
         let is_call = |span: &&&String| span.contains(r#"mcp.method.name="tools/call""#);
         assert_eq!(spans.last().filter(is_call).is_none(), is_hidden, "{lines:?}");
         assert!(spans.is_empty() || !is_hidden, "{lines:?}");
+        // The span that is not exported names it instead.
+        let callers = logged.extract_if(.., |line| line.starts_with("mcp.caller ")).count();
+        assert_eq!(callers > 0, names_users_in_log == Some(true), "{lines:?}");
         assert!(logged.len() == 2 && logged[0].starts_with("session opened"), "{lines:?}");
         assert!(logged[1].starts_with("call finished"), "{logged:?}");
     }

@@ -12,7 +12,7 @@ use super::{Events, Runs, Watch, instead, server, text};
 
 #[tokio::test]
 async fn a_panic_in_a_layer_fails_only_its_call() {
-    for revision in [Revision::V2025_03_26, Revision::V2026_07_28] {
+    for revision in Revision::ALL {
         for when in ["at once", "polled", "after"] {
             let (events, (_, server)) = (Events::default(), server());
             let panics = from_fn(move |call: Call, next: Next| {

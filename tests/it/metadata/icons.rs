@@ -33,7 +33,12 @@ fn iconic_resource() -> String {
 }
 
 /// Has an icon.
-#[resource("test://iconic/{id}", icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any"), theme = dark), ttl = "2m")]
+#[resource(
+    "test://iconic/{id}",
+    icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any"), theme = dark),
+    ttl = "2m",
+    public = false
+)]
 fn iconic_template(id: String) -> String {
     id
 }

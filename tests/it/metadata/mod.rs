@@ -352,7 +352,7 @@ async fn consult(ctx: &Context) -> Result<String, Fault> {
 /// Clients keep data about tool calls in `_meta`, and expect it back.
 #[tokio::test]
 async fn messages_of_sampling_have_meta() {
-    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.sampling_tools) {
         let tool_use = json!({"type": "tool_use", "id": "1", "name": "look", "input": {}, "_meta": { KEY: "use" }});
         let server = Server::empty("metadata", "1.0.0").with::<consult>();
         let mut client = server.test_client(revision).answering(move |request| {
@@ -368,6 +368,23 @@ async fn messages_of_sampling_have_meta() {
             json!({"role": "assistant", "content": content, "model": "m", "_meta": { KEY: "answer" }})
         });
         assert_eq!(client.call("consult", ()).await.unwrap().text(), "\"answer\"", "{revision}");
+    }
+}
+
+/// Data of the client about a root stays with the root.
+#[tokio::test]
+async fn roots_have_meta() {
+    /// Return the data about the first root.
+    #[tool]
+    async fn look(ctx: &Context) -> Result<String, Fault> {
+        Ok(ctx.roots().await?[0].meta[KEY].to_string())
+    }
+
+    for revision in mcp_tests::revisions(|expected| expected.sampling_tools) {
+        let server = Server::empty("metadata", "1.0.0").with::<look>();
+        let roots = json!({"roots": [{"uri": "file:///a", "_meta": { KEY: "root" }}]});
+        let mut client = server.test_client(revision).answering(move |_| roots.clone());
+        assert_eq!(client.call("look", ()).await.unwrap().text(), "\"root\"", "{revision}");
     }
 }
 

@@ -201,7 +201,7 @@ async fn everything_may_have_changed_when_messages_were_lost() {
         (server as fn() -> Server, HashSet::from([TOOLS, RESOURCES, ITEM])),
         (|| server().with::<ask>(), HashSet::from([TOOLS, RESOURCES, PROMPTS, ITEM])),
     ] {
-        for revision in [Revision::V2024_11_05, Revision::V2026_07_28] {
+        for revision in Revision::ALL {
             let [replica] = replicas(server);
             joined(&replica, 1).await;
             let _handle = replica.server.handle();

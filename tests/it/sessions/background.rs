@@ -44,7 +44,7 @@ pub(crate) fn asking_later(server: Server, outcomes: mpsc::UnboundedSender<Resul
 
 #[tokio::test]
 async fn a_session_outlives_the_call() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let (server, mut outcomes) = background_server();
         let mut client = Client::open(server, revision, &json!({"roots": {}}));
         client.notify("notifications/initialized");
@@ -59,7 +59,8 @@ async fn a_session_outlives_the_call() {
 #[tokio::test]
 async fn questions_outside_of_calls_wait_until_the_client_is_initialized() {
     let (server, mut outcomes) = background_server();
-    let mut client = Client::open(server.ask_timeout(Duration::from_millis(5)), REVISIONS[3], &json!({"roots": {}}));
+    let mut client =
+        Client::open(server.ask_timeout(Duration::from_millis(5)), Revision::V2025_11_25, &json!({"roots": {}}));
     client.call(1, "asks_later");
     assert_eq!(client.text(1).await, "later");
     let error = outcomes.recv().await.unwrap().unwrap_err();

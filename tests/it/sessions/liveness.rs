@@ -83,7 +83,7 @@ impl StreamClient {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_client_is_pinged_and_its_session_ends() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let (server, calls) = pinging_server(INTERVAL, LIMIT);
         let before = calls.strong_count();
         let handle = server.handle();
@@ -113,7 +113,7 @@ async fn a_silent_client_is_pinged_and_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_either_is_disconnected() {
     let (server, _) = pinging_server(INTERVAL, LIMIT);
-    let mut client = StreamClient::open(server.build().unwrap(), REVISIONS[3]).await;
+    let mut client = StreamClient::open(server.build().unwrap(), Revision::V2025_11_25).await;
     // More output than the streams and the server buffer.
     let request = format!("{}\n", json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).repeat(100);
     while tokio::time::timeout(Duration::from_secs(1), client.output.write_all(request.as_bytes())).await.is_ok() {}
@@ -133,7 +133,7 @@ const LONG: usize = 4 << 20;
 async fn a_client_that_only_reads_lives_while_it_reads() {
     let (server, _) = pinging_server(INTERVAL, LIMIT);
     let handle = server.handle();
-    let mut client = StreamClient::open(server.with::<long>().build().unwrap(), REVISIONS[3]).await;
+    let mut client = StreamClient::open(server.with::<long>().build().unwrap(), Revision::V2025_11_25).await;
     let params = json!({"name": "long", "arguments": {}});
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await;
     let start = Instant::now();
@@ -151,7 +151,7 @@ async fn a_client_that_only_reads_lives_while_it_reads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_answers_lives() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let (server, _) = pinging_server(INTERVAL, LIMIT);
         let mut client = StreamClient::open(server.build().unwrap(), revision).await;
         for id in 1..=10 {
@@ -167,7 +167,7 @@ async fn a_client_that_answers_lives() {
 #[tokio::test(start_paused = true)]
 async fn other_messages_show_that_a_client_is_alive() {
     let (server, _) = pinging_server(INTERVAL, LIMIT);
-    let mut client = StreamClient::open(server.build().unwrap(), REVISIONS[3]).await;
+    let mut client = StreamClient::open(server.build().unwrap(), Revision::V2025_11_25).await;
     // A client that sends messages is not pinged.
     for id in 1..=20 {
         sleep(INTERVAL / 2).await;
@@ -190,7 +190,7 @@ async fn other_messages_show_that_a_client_is_alive() {
 #[tokio::test(start_paused = true)]
 async fn pings_are_sent_only_if_asked_for_and_never_without_a_session() {
     for (revision, pings) in
-        REVISIONS.into_iter().map(|revision| (revision, false)).chain([(Revision::V2026_07_28, true)])
+        Revision::ALL.into_iter().map(|revision| (revision, !mcp_tests::expected(revision).sessions))
     {
         let server = if pings { pinging_server(INTERVAL, LIMIT).0 } else { server() };
         let server = server.build().unwrap();

@@ -10,7 +10,7 @@ fn texts(messages: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_handle_logs_to_every_session_at_its_level() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let built = Server::empty("logs", "1.0.0").build().unwrap();
         let handle = built.handle();
         let (mut all, mut few) = (built.test_client(revision), built.test_client(revision));
@@ -35,7 +35,7 @@ async fn a_handle_logs_to_every_session_at_its_level() {
 async fn messages_are_dropped_and_counted_if_the_client_does_not_read() {
     let built = Server::empty("logs", "1.0.0").build().unwrap();
     let handle = built.handle();
-    let (mut slow, mut fast) = (built.test_client(REVISIONS[3]), built.test_client(REVISIONS[3]));
+    let (mut slow, mut fast) = (built.test_client(Revision::V2025_11_25), built.test_client(Revision::V2025_11_25));
     let long = "x".repeat(300 << 10);
     for _ in 0..4 {
         handle.log(Level::Error, &long);
@@ -71,7 +71,7 @@ async fn sessions_to_which_logging_was_not_declared_receive_no_messages() {
 
 #[tokio::test]
 async fn servers_with_a_handle_declare_logging() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let mut client = TestClient::uninitialized(Server::empty("logs", "1.0.0"), revision);
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let result = client.request("initialize", params.clone()).await.unwrap();

@@ -15,10 +15,6 @@ use serde_json::{Value, json};
 pub(crate) use background::{asking_later, background_server};
 pub(crate) use liveness::pinging_server;
 
-/// The revisions with sessions.
-pub(crate) const REVISIONS: [Revision; 4] =
-    [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25];
-
 /// Look at the roots.
 #[tool]
 async fn roots(ctx: &Context) -> Result<String, Fault> {
@@ -118,7 +114,7 @@ impl Client {
 
 #[tokio::test]
 async fn a_question_waits_until_the_client_is_initialized() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let mut client = Client::open(server(), revision, &json!({"roots": {}}));
         // The function has asked by the time its call is pending.
         client.call(1, "roots");
@@ -132,7 +128,7 @@ async fn a_question_waits_until_the_client_is_initialized() {
 
 #[tokio::test]
 async fn a_question_fails_if_the_client_is_never_initialized() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let server = server().ask_timeout(Duration::from_millis(5));
         let mut client = Client::open(server, revision, &json!({"roots": {}}));
         client.call(1, "roots");
@@ -156,7 +152,7 @@ async fn a_waiting_question_of_a_cancelled_call_is_never_sent() {
 
 #[tokio::test]
 async fn a_ping_does_not_wait_until_the_client_is_initialized() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let mut client = Client::open(server(), revision, &json!({}));
         client.call(1, "pings");
         let ping = client.request("ping").await;

@@ -20,7 +20,7 @@ fn root(uri: &str) -> Value {
 
 #[tokio::test]
 async fn roots_are_cached_if_the_client_announces_changes() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         for (capabilities, is_cached) in [
             (announcing(), true),
             (json!({"roots": {"listChanged": false}}), false),
@@ -43,7 +43,7 @@ async fn roots_are_cached_if_the_client_announces_changes() {
 
 #[tokio::test]
 async fn a_change_of_roots_invalidates_the_cache() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let mut client = Client::open(server(), revision, &announcing());
         client.notify("notifications/initialized");
         for (id, uri) in [(1, "file:///a"), (2, "file:///b")] {
@@ -107,7 +107,7 @@ async fn roots_are_not_cached_without_a_session() {
 
 #[tokio::test]
 async fn a_function_runs_when_the_roots_change() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let (changed, mut changes) = mpsc::unbounded_channel();
         let server = server().on_roots_changed(move |session: Session| {
             let changed = changed.clone();

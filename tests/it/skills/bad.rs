@@ -202,6 +202,35 @@ async fn a_directory_without_skills_is_listed_as_empty() {
     assert_eq!(client.request("resources/list", json!({})).await.unwrap()["resources"], json!([]));
 }
 
+/// Git writes the lines of text files like this on Windows, where names often have capital letters.
+#[tokio::test]
+async fn skills_may_come_from_windows() {
+    let folder = Folder::new();
+    let text = "---\r\nname: one\r\ndescription: D\r\n---\r\n# One\r\n";
+    let files = [
+        ("SKILL.md", text.as_bytes(), "text/markdown"),
+        ("LOGO.PNG", b"\xff", "image/png"),
+        ("NOTES.Md", b"", "text/markdown"),
+        ("data.JSON", b"{}", "application/json"),
+        ("page.HTML", b"", "text/html"),
+        ("code.py", b"", "text/x-python"),
+        ("all.tar.gz", b"\xff", "application/gzip"),
+        ("LICENSE", b"", "text/plain"),
+        ("model.bin", b"\xff", "application/octet-stream"),
+    ];
+    for (name, contents, _) in files {
+        folder.write(&format!("one/{name}"), contents);
+    }
+    let mut client = client(Server::empty("windows", "1.0.0").with_skills(&folder.0));
+    let skills = client.request("skills/list", json!({})).await.unwrap();
+    assert_eq!(skills["skills"][0]["frontmatter"], json!({"name": "one", "description": "D"}));
+    for (name, _, media_type) in files {
+        let contents = client.read(&format!("skill://one/{name}")).await.unwrap();
+        assert_eq!(contents[0]["mimeType"], media_type, "{name}");
+        assert!(name != "SKILL.md" || contents[0]["text"] == text);
+    }
+}
+
 /// Later changes of a file affect neither its contents nor its digest.
 #[tokio::test]
 async fn files_are_served_as_read_at_startup() {

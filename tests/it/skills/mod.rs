@@ -198,10 +198,40 @@ async fn files_are_resources_in_every_revision() {
             }
             assert_eq!(client.read("skill:static").await.unwrap()[0]["text"], "static");
             assert_eq!(client.read("skill://elsewhere").await.unwrap()[0]["text"], "elsewhere");
-            let refunds = listed.iter().find(|link| link["uri"] == "skill://acme/refunds/SKILL.md").unwrap();
-            assert_eq!(refunds["name"], "refunds");
-            assert_eq!(refunds["description"], "Process refunds by the book");
+            for (uri, name, description) in [
+                (FILES[0].0, "refunds", "Process refunds by the book"),
+                (FILES[2].0, "email.md", "A file of the skill `refunds`."),
+                (FILES[5].0, "check.sh", "A file of the skill `git-workflow`."),
+            ] {
+                let link = listed.iter().find(|link| link["uri"] == uri).unwrap();
+                assert_eq!((&link["name"], &link["description"]), (&json!(name), &json!(description)));
+            }
         }
+    }
+}
+
+/// A subscription is accepted although files of skills do not change while the server runs.
+#[tokio::test]
+async fn files_can_be_subscribed_to() {
+    for revision in Revision::ALL {
+        let built = server().visible_to(|_, entry| entry.name != "git-workflow").build().unwrap();
+        let handle = built.handle();
+        let mut client = built.test_client(revision);
+        let uris = [FILES[0].0, "skill://acme/refunds", "skill://acme/refunds/none.md", FILES[4].0];
+        if revision.is_stateless() {
+            let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+            client.send_request("subscriptions/listen", filter);
+            let acknowledged = &client.notifications()[0];
+            assert_eq!(acknowledged["params"]["notifications"], json!({"resourceSubscriptions": [uris[0]]}));
+            continue;
+        }
+        for (uri, is_file) in uris.into_iter().zip([true, false, false, false]) {
+            let subscribed = client.request("resources/subscribe", json!({ "uri": uri })).await;
+            let expected = (!is_file).then_some(-32002);
+            assert_eq!(subscribed.map_err(|error| error.code).err(), expected, "{revision} {uri}");
+        }
+        client.request("resources/unsubscribe", json!({"uri": uris[0]})).await.unwrap();
+        drop(handle);
     }
 }
 
@@ -253,21 +283,27 @@ async fn only_exact_uris_of_served_files_can_be_read() {
 
 #[tokio::test]
 async fn invalid_parameters_are_rejected() {
+    const UNKNOWN_CURSOR: &str = "invalid params: `cursor` was not returned by this list: \"nowhere\"";
+    const DIRECTORY: &str = "skill://git-workflow";
+    const SKILL: &str = "skill://git-workflow/SKILL.md";
+    const SCRIPT: &str = "skill://git-workflow/scripts/check.sh";
+
+    let not_found = |uri: &str| format!("resource not found: {uri}");
     let mut client = client(server());
-    for (method, params) in [
-        ("skills/list", json!({"cursor": "nowhere"})),
-        ("skills/list", json!({"cursor": 7})),
-        ("skills/get", json!({})),
-        ("skills/get", json!({"uri": 7})),
-        ("skills/get", json!({"uri": "skill://git-workflow"})),
-        ("skills/get", json!({"uri": "skill://git-workflow/scripts/check.sh"})),
-        ("resources/directory/read", json!({})),
-        ("resources/directory/read", json!({"uri": "skill://git-workflow/SKILL.md"})),
-        ("resources/directory/read", json!({"uri": "skill://git-workflow/"})),
-        ("resources/directory/read", json!({"uri": "skill://git-workflow", "cursor": "nowhere"})),
+    for (method, params, message) in [
+        ("skills/list", json!({"cursor": "nowhere"}), UNKNOWN_CURSOR),
+        ("skills/list", json!({"cursor": 7}), "invalid params: `cursor` must be a string"),
+        ("skills/get", json!({}), "invalid params: `uri` is missing"),
+        ("skills/get", json!({"uri": 7}), "invalid params: `uri` must be a string"),
+        ("skills/get", json!({"uri": DIRECTORY}), &not_found(DIRECTORY)),
+        ("skills/get", json!({"uri": SCRIPT}), &not_found(SCRIPT)),
+        ("resources/directory/read", json!({}), "invalid params: `uri` is missing"),
+        ("resources/directory/read", json!({"uri": SKILL}), &format!("invalid params: not a directory: {SKILL}")),
+        ("resources/directory/read", json!({"uri": "skill://git-workflow/"}), &not_found("skill://git-workflow/")),
+        ("resources/directory/read", json!({"uri": DIRECTORY, "cursor": "nowhere"}), UNKNOWN_CURSOR),
     ] {
         let error = client.request(method, params.clone()).await.unwrap_err();
-        assert_eq!(error.code, -32602, "{method} {params}: {}", error.message);
+        assert_eq!((error.code, error.message.as_str()), (-32602, message), "{method} {params}");
     }
 }
 

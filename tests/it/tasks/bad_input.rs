@@ -123,7 +123,7 @@ async fn the_extension_must_be_declared() {
 
 #[tokio::test]
 async fn task_methods_are_unknown_without_task_tools() {
-    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let mut client = ValidatingClient::connect(Server::empty("none", "1").with::<greet>(), revision);
         for method in ["tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update"] {
             assert_eq!(client.task_request(method, "x").await.unwrap_err().code, -32601, "{revision}: {method}");
@@ -135,20 +135,31 @@ async fn task_methods_are_unknown_without_task_tools() {
 
 #[tokio::test]
 async fn tasks_above_the_limit_are_rejected() {
-    for (revision, total, per_peer) in
-        [(Revision::V2025_11_25, 9, 2), (Revision::V2025_11_25, 2, 9), (Revision::V2026_07_28, 2, 1)]
-    {
+    let of_client = |limit: usize| {
+        let start = format!("too many tasks: the limit is {limit} of one client, finished ones included: retry in ");
+        move |message: &str, elapsed: Duration| {
+            let seconds = message.strip_prefix(&start).and_then(|rest| rest.strip_suffix(" seconds")?.parse().ok());
+            // Not before the first task has expired.
+            seconds.is_some_and(|seconds: f64| (3600.0 - elapsed.as_secs_f64()..=3601.0).contains(&seconds))
+        }
+    };
+    let of_all = |message: &str, _: Duration| message == "too many tasks: the limit is 2 of all clients: retry later";
+    let limits = TaskLimits::default();
+    for (revision, limits, count, is_expected) in [
+        (V2025_11_25, limits.total(9).per_peer(2), 2, &of_client(2) as &dyn Fn(&str, Duration) -> bool),
+        (V2025_11_25, limits.total(2).per_peer(9), 2, &of_all),
+        (V2026_07_28, limits.total(2).per_peer(1), 2, &of_all),
+        (V2025_11_25, limits, 128, &of_client(128)),
+    ] {
         let gate = Arc::default();
-        let mut client = ValidatingClient::connect(
-            server(&gate).max_tasks(TaskLimits::default().total(total).per_peer(per_peer)),
-            revision,
-        );
-        for _ in 0..2 {
+        let mut client = ValidatingClient::connect(server(&gate).max_tasks(limits), revision);
+        let began = std::time::Instant::now();
+        for _ in 0..count {
             client.start_task("work", json!({"label": "it"})).await;
         }
         let rejected = client.call("failing_job", json!({})).await.unwrap_err();
         assert_eq!(rejected.code, -32603, "{revision}");
-        assert!(rejected.message.starts_with("too many tasks: the limit is"), "{rejected}");
+        assert!(is_expected(&rejected.message, began.elapsed()), "{rejected}");
         if mcp_tests::expected(revision).session_tasks {
             let rejected = client.call("work", json!({"label": "it"})).await.unwrap_err();
             assert_eq!(rejected.code, -32603, "the client requested a task");
@@ -170,6 +181,21 @@ async fn the_arguments_of_unfinished_tasks_are_bounded() {
     // The function is dropped soon after the response.
     while client.call("work", large.clone()).await.is_err() {
         tokio::task::yield_now().await;
+    }
+}
+
+/// One client cannot fill the memory with results.
+#[tokio::test]
+async fn a_task_fails_whose_result_is_too_large_to_be_kept() {
+    for revision in [V2025_11_25, V2026_07_28] {
+        let gate = Arc::<Gate>::default();
+        gate.open();
+        let mut client = ValidatingClient::connect(server(&gate), revision);
+        client.client = client.client.with_extension(mcp_runtime::auth::Principal::new("ada"));
+        let id = client.start_task("long_text", json!({"length": 33 << 20})).await;
+        let failed = client.wait_for_status(&id, "failed").await;
+        let message = failed["statusMessage"].as_str().unwrap();
+        assert!(message.starts_with("the result of the task is too large to be kept"), "{revision}: {message}");
     }
 }
 

@@ -5,11 +5,9 @@ use mcp_runtime::auth::Principal;
 use super::*;
 use crate::layers::log::Log;
 
-const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
-
 #[tokio::test]
 async fn an_expired_task_is_dropped_and_unknown() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let gate = Arc::<Gate>::default();
         let mut client = ValidatingClient::connect(server(&gate).task_ttl(Duration::from_millis(50)), revision);
         let id = client.start_task("work", json!({"label": "it"})).await;
@@ -26,18 +24,36 @@ async fn an_expired_task_is_dropped_and_unknown() {
 
 #[tokio::test]
 async fn the_ttl_of_a_client_is_capped() {
-    for (requested, expected) in [(Some(1500), 1500), (Some(86_400_000), 2000), (None, 1000)] {
-        let server = server(&Arc::default()).task_ttl(Duration::from_secs(1)).max_task_ttl(Duration::from_secs(2));
+    const DAY: u64 = 24 * 3600 * 1000;
+
+    let limited = |server: Server| {
+        let server = server.task_ttl(Duration::from_secs(1)).max_task_ttl(Duration::from_secs(2));
+        server.task_poll_interval(Duration::from_secs(10))
+    };
+    for (is_limited, requested, ttl) in [
+        (true, Some(1500), 1500),
+        (true, Some(DAY), 2000),
+        (true, None, 1000),
+        (false, Some(DAY), DAY),
+        (false, Some(DAY + 1), DAY),
+        (false, None, DAY / 24),
+    ] {
+        let server = server(&Arc::default());
+        let server = if is_limited { limited(server) } else { server };
         let mut client = ValidatingClient::connect(server, Revision::V2025_11_25);
-        let params = json!({"name": "work", "arguments": {"label": "it"}, "task": {"ttl": requested}});
-        let created = client.request("tools/call", params).await.unwrap();
-        assert_eq!(created["task"]["ttl"], expected);
+        let mut params = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+        if let Some(requested) = requested {
+            params["task"]["ttl"] = json!(requested);
+        }
+        let task = &client.request("tools/call", params).await.unwrap()["task"];
+        let interval = if is_limited { 10_000 } else { 1000 };
+        assert_eq!((&task["ttl"], &task["pollInterval"]), (&json!(ttl), &json!(interval)), "{requested:?}");
     }
 }
 
 #[tokio::test]
 async fn a_task_outlives_its_connection_but_not_its_server() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let gate = Arc::<Gate>::default();
         let server = server(&gate).build().unwrap();
         let mut client = ValidatingClient {
@@ -77,7 +93,7 @@ async fn a_cancelled_task_stays_cancelled_if_its_function_finishes() {
         "the gate never opens"
     }
 
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let gate = Arc::<Gate>::default();
         let mut client = ValidatingClient::connect(server(&gate).with::<hold>(), revision);
         let id = client.start_task("hold", json!({})).await;
@@ -104,7 +120,7 @@ async fn a_cancelled_task_stays_cancelled_if_its_function_finishes() {
 /// `lastUpdatedAt` changes with the status, and not when a client asks for it.
 #[tokio::test]
 async fn the_time_of_the_last_update_changes_with_the_status() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let gate = Arc::<Gate>::default();
         let mut client = ValidatingClient::connect(server(&gate), revision);
         for cancels in [false, true] {
@@ -132,7 +148,7 @@ async fn the_time_of_the_last_update_changes_with_the_status() {
 
 #[tokio::test]
 async fn task_ids_cannot_be_guessed() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let mut client = ValidatingClient::connect(server(&Arc::default()), revision);
         let mut ids = Vec::new();
         for _ in 0..100 {
@@ -158,19 +174,27 @@ async fn cancelling_the_call_does_not_cancel_its_task() {
 async fn a_question_of_a_task_has_a_timeout_of_its_own() {
     /// Ask with a short timeout, and continue without the answer.
     #[tool(task)]
-    async fn impatient_question(ctx: &Context) -> String {
+    async fn impatient_question(ctx: &Context, gate: &Arc<Gate>) -> String {
         use mcp_runtime::ask::Ask;
 
         let question = Elicitation::<Confirm>::new("confirm", "Sure?").timeout(Duration::from_millis(20));
-        match ctx.ask(question).await {
+        let answer = ctx.ask(question).await;
+        gate.pass().await;
+        match answer {
             Err(Fault::AnswerTimeout { key, .. }) => format!("no {key}"),
             other => format!("{other:?}"),
         }
     }
 
-    let server = Server::empty("impatient", "1.0.0").with::<impatient_question>();
+    let gate = Arc::<Gate>::default();
+    let server = Server::empty("impatient", "1.0.0").with::<impatient_question>().with_state(Arc::clone(&gate));
     let mut client = ValidatingClient::connect(server, Revision::V2026_07_28);
     let id = client.start_task("impatient_question", json!({})).await;
+    wait_until(|| gate.entered() == 1).await;
+    // The question is withdrawn while the function goes on.
+    let working = client.wait_for_status(&id, "working").await;
+    assert_eq!(working.get("inputRequests"), None, "{working}");
+    gate.open();
     let completed = client.wait_for_status(&id, "completed").await;
     assert_eq!(text(&completed["result"]), "no confirm");
 }
@@ -190,7 +214,7 @@ async fn cancelling_a_task_cancels_its_context() {
         std::future::pending::<()>().await;
     }
 
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let seen = Seen::default();
         let server = Server::empty("spawning", "1.0.0").with::<spawns>().with_state(seen.clone());
         let mut client = ValidatingClient::connect(server, revision);
@@ -250,7 +274,7 @@ async fn layers_wrap_tasks() {
 /// Operators can follow each task. The log does not contain whole ids, which give access to tasks.
 #[tokio::test]
 async fn the_events_of_tasks_are_logged() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         for (end, status) in [("finish", "completed"), ("cancel", "cancelled"), ("expire", "expired")] {
             let (log, _guard) = Log::listen();
             let gate = Arc::<Gate>::default();
@@ -281,7 +305,7 @@ async fn the_events_of_tasks_are_logged() {
 /// Operators can see who reads and cancels tasks, and who tries to.
 #[tokio::test]
 async fn requests_about_tasks_are_logged() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let (log, _guard) = Log::listen();
         let gate = Arc::<Gate>::default();
         let mut client = ValidatingClient::connect(server(&gate), revision);

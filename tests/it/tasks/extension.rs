@@ -232,7 +232,9 @@ async fn cancelling_drops_the_function_and_is_idempotent() {
     for _ in 0..2 {
         let ack = client.task_request("tasks/cancel", &id).await.unwrap();
         assert_eq!(members(&ack), ["_meta", "resultType"]);
-        assert_eq!(client.task_request("tasks/get", &id).await.unwrap()["status"], "cancelled");
+        let task = client.task_request("tasks/get", &id).await.unwrap();
+        let expected = ("cancelled", "the client cancelled the task");
+        assert_eq!((task["status"].as_str(), task["statusMessage"].as_str()), (Some(expected.0), Some(expected.1)));
     }
     wait_until(|| gate.dropped() == 1).await;
     client.run_another_task().await;

@@ -107,6 +107,22 @@ async fn failing_job(gate: &Arc<Gate>) -> Result<String, String> {
     Err("the job failed".to_owned())
 }
 
+/// Fail with more than one text.
+#[tool(task)]
+async fn explains_failure() -> ToolResult {
+    let mut result = ToolResult::new(["the disk is full", "remove files"]);
+    result.is_error = true;
+    result
+}
+
+/// Fail with a value.
+#[tool(task)]
+async fn fails_with_data() -> ToolResult {
+    let mut result = ToolResult::default().with_structured(json!({"missing": "disk"}));
+    result.is_error = true;
+    result
+}
+
 /// Fail with a protocol error.
 #[tool(task)]
 async fn protocol_error_job() -> Result<String, Fault> {
@@ -212,6 +228,8 @@ pub(crate) fn server(gate: &Arc<Gate>) -> Server {
         .with::<greet>()
         .with::<work>()
         .with::<failing_job>()
+        .with::<explains_failure>()
+        .with::<fails_with_data>()
         .with::<protocol_error_job>()
         .with::<long_text>()
         .with::<confirm_delete>()
@@ -391,7 +409,7 @@ async fn calls_are_plain_for_clients_without_tasks() {
 
 #[tokio::test]
 async fn the_result_of_a_task_is_the_result_of_the_call() {
-    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let gate = Arc::<Gate>::default();
         let mut plain = ValidatingClient::connect(server(&gate), revision);
         plain.capabilities = json!({});
@@ -457,10 +475,11 @@ async fn the_capability_is_declared_if_a_tool_supports_tasks() {
 async fn one_server_has_tasks_of_both_eras() {
     let gate = Arc::<Gate>::default();
     let built = server(&gate).build().unwrap();
-    let mut clients = [Revision::V2025_11_25, Revision::V2026_07_28].map(|revision| ValidatingClient {
+    let connect = |revision| ValidatingClient {
         client: built.test_client(revision),
         ..ValidatingClient::connect(server(&gate), revision)
-    });
+    };
+    let mut clients: Vec<_> = mcp_tests::revisions(|expected| expected.tasks).into_iter().map(connect).collect();
     let mut tasks = Vec::new();
     for client in &mut clients {
         let label = json!({"label": "it"});

@@ -68,6 +68,8 @@ async fn failures_appear_in_the_status_and_in_the_result() {
             "`impatient` did not finish within 20ms",
             Ok("`impatient` did not finish within 20ms"),
         ),
+        ("explains_failure", json!({}), "the disk is full", Ok("the disk is full")),
+        ("fails_with_data", json!({}), r#"{"missing":"disk"}"#, Ok(r#"{"missing":"disk"}"#)),
         ("protocol_error_job", json!({}), "no such job", Err(42)),
         ("panics", json!({}), "`panics` failed: internal error", Err(-32603)),
     ] {
@@ -102,6 +104,7 @@ async fn cancelling_drops_the_function_for_good() {
     let waiting = client.send("tasks/result", json!({"taskId": id}));
     let cancelled = client.task_request("tasks/cancel", &id).await.unwrap();
     assert_eq!((&cancelled["taskId"], &cancelled["status"]), (&json!(id), &json!("cancelled")));
+    assert_eq!(cancelled.get("_meta"), None);
     wait_until(|| gate.dropped() == 1).await;
     assert_eq!(client.answer(waiting, "tasks/result").await.unwrap_err().code, -32602);
     let again = client.task_request("tasks/cancel", &id).await.unwrap_err();
@@ -300,6 +303,7 @@ async fn tasks_are_listed_in_pages() {
         loop {
             let page = client.request("tasks/list", params).await.unwrap();
             let tasks = page["tasks"].as_array().unwrap();
+            assert_eq!(page.get("_meta"), None);
             sizes.push(tasks.len());
             listed.extend(tasks.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()));
             match page.get("nextCursor") {

@@ -11,8 +11,6 @@ use mcp_tests::backend::{Health, UnreliableBackend};
 
 use super::*;
 
-const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
-
 /// Makes operations on records take a while, as over a network. The function decides by the key and the new value which
 /// of them fail.
 struct RecordFailures<F>(F);
@@ -78,7 +76,7 @@ async fn status(client: &mut ValidatingClient, task: &str) -> Value {
 /// The function runs in one server, and the client talks to another.
 #[tokio::test]
 async fn servers_share_tasks_through_their_backend() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let (backend, gate) = (slow_backend(), Arc::<Gate>::default());
         let new = || connect(server(&gate).backend(backend.clone()), revision);
         let mut clients = [new(), new()];
@@ -161,7 +159,7 @@ async fn a_subscription_reports_changes_of_a_task_that_runs_elsewhere() {
 /// Clients that read the task or wait for it learn of the failure once the lease has expired.
 #[tokio::test]
 async fn a_task_fails_if_its_process_was_killed() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let backend = Arc::new(MemoryBackend::default());
         let lease = Duration::from_secs(1);
         let shared = Arc::clone(&backend);
@@ -199,7 +197,7 @@ async fn a_task_fails_if_its_process_was_killed() {
 /// If no message arrives, everything is noticed within a part of the lease.
 #[tokio::test]
 async fn lost_messages_delay_only() {
-    for revision in REVISIONS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let gate = Arc::<Gate>::default();
         let first = Arc::new(UnreliableBackend::default());
         let second = Arc::new(first.other_process());

@@ -75,8 +75,6 @@ fn server() -> Server {
     server.with::<greet>().with::<wait>()
 }
 
-const TASKS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
-
 #[tokio::test]
 async fn progress_is_returned_with_the_result() {
     for revision in Revision::ALL {
@@ -173,7 +171,7 @@ async fn changes_of_subscribed_resources_arrive() {
 
 #[tokio::test]
 async fn tasks_are_answered_cancelled_and_expected_to_exist() {
-    for revision in TASKS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let client = server().test_client(revision);
         let mut client = client.answering(|request| {
             assert_eq!((&*request.method, request.message()), ("elicitation/create", "Who are you?"));
@@ -204,7 +202,7 @@ async fn sleep() -> &'static str {
 /// The server limits the rate of requests about tasks, and says how often a client should poll.
 #[tokio::test(start_paused = true)]
 async fn the_result_of_a_long_task_arrives() {
-    for revision in TASKS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         for rates in
             [SessionRates::default(), SessionRates::default().task_requests(Rate::new(10, Duration::from_secs(5)))]
         {
@@ -218,7 +216,7 @@ async fn the_result_of_a_long_task_arrives() {
 
 #[tokio::test]
 async fn a_failed_task_has_the_error_of_the_call() {
-    for revision in TASKS {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let mut client = server().test_client(revision).answering(|_| json!({"action": "decline"}));
         let task = client.start_task("greet", ()).await.unwrap();
         let error = task.result(&mut client).await.unwrap_err();

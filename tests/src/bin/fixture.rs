@@ -106,6 +106,12 @@ async fn logs_asking(ctx: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Asks, as a task if the client wants one.
+#[tool(task)]
+async fn asks_in_task(ctx: &Context) -> Result<(), Fault> {
+    ctx.elicit::<Confirm>("confirm", "Continue?").await.map(drop)
+}
+
 /// Logs an event.
 #[resource("logs://{part}", complete(part = complete_part))]
 fn logs_resource(part: String) -> String {

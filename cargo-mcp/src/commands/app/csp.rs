@@ -1,5 +1,6 @@
 //! The content security policy of a page.
 
+use mcp_page::is_origin;
 use serde_json::Value;
 
 /// Builds the policy that a page declares in `_meta.ui.csp`. Also returns the domains that are not origins, which are not
@@ -29,18 +30,6 @@ pub(super) fn policy(declared: &Value) -> (String, Vec<String>) {
          frame-src {frames}; object-src 'none'; base-uri {base}; form-action 'none'; webrtc 'block'"
     );
     (policy, rejected)
-}
-
-/// Returns whether a domain is an origin, as the attribute of a page defines it: a scheme, a host, which may begin with `*.`,
-/// and optionally a port. It cannot end its directive or the policy.
-fn is_origin(domain: &str) -> bool {
-    let Some((scheme, authority)) = domain.split_once("://") else { return false };
-    let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
-    let is_label =
-        |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    ["http", "https", "ws", "wss"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
-        && host.strip_prefix("*.").unwrap_or(host).split('.').all(is_label)
-        && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 #[cfg(test)]
@@ -83,25 +72,7 @@ mod tests {
 
     #[test]
     fn a_domain_adds_nothing_but_itself() {
-        for domain in [
-            "*",
-            "'self'",
-            "data:",
-            "https://",
-            "javascript://x",
-            "https://a.example; script-src *",
-            "https://a.example, script-src *",
-            "https://a.example *",
-            "https://a.example\r\nX-Header: 1",
-            "https://a.example\u{e9}",
-            "https://*",
-            "https://a.*.example",
-            "https://a.example/",
-            "https://a.example/path",
-            "https://user@a.example",
-            "https://a.example:99999",
-            "http://127.0.0.1:*",
-        ] {
+        for domain in ["*", "https://", "https://a.example; script-src *", "https://a.example\r\nX-Header: 1"] {
             let (policy, rejected) = policy(&json!({"connectDomains": [domain]}));
             assert!(policy.contains("connect-src 'none';"), "{policy}");
             assert_eq!(rejected, [domain]);

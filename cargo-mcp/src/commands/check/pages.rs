@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use mcp_page::BRIDGE;
 use serde_json::{Value, json};
 
 use super::codes::{self, Findings, Subject};
@@ -15,9 +16,6 @@ use crate::{
 
 /// How long to wait for the exit of the server.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The source of the script that the runtime replaces with the bridge. A page that still contains it has no bridge.
-const BRIDGE: &str = "mcp-runtime:bridge";
 
 /// Connects as a client that shows pages, reads the page of each tool, and looks for calls of unknown tools.
 ///
@@ -54,6 +52,7 @@ async fn check_tools(findings: &mut Findings, session: &mut RawSession, tools: &
         };
         match html {
             Ok(html) => {
+                // The runtime has replaced the script.
                 if html.contains(BRIDGE) {
                     let why =
                         format!("contains `{BRIDGE}`, which is replaced only in `<script src=\"{BRIDGE}\"></script>`");

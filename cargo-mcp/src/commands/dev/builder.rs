@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use cargo_metadata::{
@@ -22,14 +22,19 @@ use tokio::{
 use super::{
     Reporter,
     message::BuildId,
-    process::{ProcessGroup, use_process_group},
+    process::{LaunchConfig, ProcessGroup, use_process_group},
     proxy::{Event, Proxy},
     watch::Changes,
 };
 use crate::{
+    commands::types,
     failure::Failure,
+    target::Target,
     workspace::{BuildArgs, Server},
 };
+
+/// How long to wait for a response of the server whose tools are declared.
+const TYPES_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The result of a build.
 #[derive(Debug)]
@@ -44,6 +49,9 @@ pub(super) enum BuildEvent {
 pub(super) struct Builder {
     pub(super) server: Server,
     pub(super) args: BuildArgs,
+    pub(super) launch: LaunchConfig,
+    /// The file for TypeScript declarations.
+    pub(super) types: Option<PathBuf>,
     /// The directory for copies of executables.
     pub(super) executables: Arc<tempfile::TempDir>,
     pub(super) reporter: Reporter,
@@ -84,11 +92,31 @@ impl Builder {
                     Some(BuildEvent::Failed("cargo failed".to_owned()))
                 }
             };
+            let executable = match &event {
+                Some(BuildEvent::Succeeded { executable, .. }) => Some(executable.clone()),
+                _ => None,
+            };
             if event.is_some_and(|event| events.send(event).is_err()) {
                 return;
             }
+            if let (Some(file), Some(executable)) = (&self.types, executable)
+                && let Err(failure) = self.write_types(file, executable).await
+            {
+                failure.print();
+            }
             changes.notified().await;
         }
+    }
+
+    /// Starts the server once more, and declares its tools. Only clients that show pages see those for pages.
+    async fn write_types(&self, file: &Path, program: PathBuf) -> Result<(), Failure> {
+        let LaunchConfig { args, env } = self.launch.clone();
+        let target = Target::Program { name: self.server.package.name.to_string(), program, args, env };
+        let text = types::declarations(&target, None, TYPES_TIMEOUT).await?;
+        if types::write(file, &text)? {
+            self.reporter.info(format_args!("wrote `{}`", file.display()));
+        }
+        Ok(())
     }
 
     async fn build_and_copy(&self, last: Option<&LastBuild>) -> Result<Option<LastBuild>, BuildError> {
@@ -128,6 +156,8 @@ impl Builder {
         let mut command = Command::from(self.args.command(&self.server, is_colored));
         command.args(["--color", if is_colored { "always" } else { "never" }]);
         use_process_group(&mut command);
+        // Files of pages are read when they are served, so a change of one requires no build.
+        command.env(mcp_page::DEV_VARIABLE, "1");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

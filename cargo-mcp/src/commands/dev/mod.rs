@@ -41,7 +41,8 @@ use crate::{
 ///
 /// Clients stay connected: they talk to a proxy, which forwards messages to the newest build, replays their
 /// `initialize` request to it, and notifies them of changed lists. Calls in flight get a grace period. While the source
-/// does not compile, the last successful build keeps serving. The proxy speaks JSON-RPC on stdin and stdout, for
+/// does not compile, the last successful build keeps serving. Files of pages need no build: they are read when a client
+/// reads the page. The proxy speaks JSON-RPC on stdin and stdout, for
 /// clients that start the server themselves, or streamable HTTP with `--http`. Connections of the HTTP+SSE transport of
 /// 2024-11-05 do not survive a restart.
 #[derive(Debug, clap::Args)]
@@ -61,6 +62,9 @@ pub(crate) struct Args {
     /// Also rebuild when this file or directory changes (may be repeated)
     #[arg(long, value_name = "PATH")]
     watch: Vec<PathBuf>,
+    /// Write TypeScript declarations of the tools to this file after each build, as `cargo mcp types` does
+    #[arg(long, value_name = "FILE")]
+    types: Option<PathBuf>,
     /// Check for changes every second, for file systems without change notifications such as network mounts
     #[arg(long)]
     poll: bool,
@@ -122,9 +126,17 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         grace: Duration::from_secs(args.grace),
         start_timeout: Duration::from_secs(args.start_timeout),
     };
-    let launch = LaunchConfig { args: args.args, env: args.env };
-    let builder =
-        Builder { server, args: args.build, executables: Arc::clone(&executables), reporter: reporter.clone() };
+    let mut env = args.env;
+    env.push((mcp_page::DEV_VARIABLE.to_owned(), "1".to_owned()));
+    let launch = LaunchConfig { args: args.args, env };
+    let builder = Builder {
+        server,
+        args: args.build,
+        launch: launch.clone(),
+        types: args.types,
+        executables: Arc::clone(&executables),
+        reporter: reporter.clone(),
+    };
     let serving = async {
         match listener {
             Some(listener) => {

@@ -9,11 +9,14 @@ use super::template::{Template, workspace};
 const RUNTIME: &str = "mcp-runtime";
 
 /// The packages that new servers depend on, and their folders next to the runtime in a checkout.
-const FAMILY: [(&str, Option<&str>); 4] = [
+const FAMILY: [(&str, Option<&str>); 7] = [
     (RUNTIME, None),
     ("mcp-runtime-auth", Some("mcp-auth")),
     ("mcp-runtime-redis", Some("mcp-redis")),
     ("mcp-runtime-otel", Some("mcp-otel")),
+    ("mcp-runtime-proxy", Some("mcp-proxy")),
+    ("mcp-runtime-openapi", Some("mcp-openapi")),
+    ("mcp-runtime-config", Some("mcp-config")),
 ];
 
 /// The source of the framework.

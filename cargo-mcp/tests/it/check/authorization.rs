@@ -280,6 +280,10 @@ fn a_correct_server_has_no_findings() {
         "authorizationServers": [origin],
     });
     assert_eq!(report["authorization"], expected);
+
+    // It may limit the rate of invalid tokens.
+    let server = ProtectedServer::start(Behaviour { refusal_of_tokens: Some(429), ..Behaviour::default() });
+    check(&server, &["--bearer", "valid", "--deny", "notes"]).expect_success();
 }
 
 #[test]

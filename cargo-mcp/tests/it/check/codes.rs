@@ -455,6 +455,54 @@ fn frameworks_are_named() {
     Server::new(&optional).run(&["check", "--deny", "notes"]).expect_success();
 }
 
+/// A schema refers to itself only if it contains itself, however often a definition is used.
+#[test]
+fn definitions_may_be_used_twice() {
+    let (point, path) = (json!({"$ref": "#/$defs/point"}), json!({"$ref": "#/$defs/path"}));
+    let properties = json!({"from": point, "to": point, "there": path, "back": path});
+    let path = json!({"type": "object", "properties": {"start": point, "end": point}});
+    let definitions = json!({"point": {"type": "string"}, "path": path});
+    let schema = with_schema(json!({"type": "object", "properties": properties, "$defs": definitions}));
+    let report = Server::new(&schema).run(&["check", "--revision", "2025-11-25"]).expect_success();
+    assert!(report.contains("6 references") && !report.contains("refers to itself"), "{report}");
+}
+
+/// Schemas that are valid, however unusual.
+#[test]
+fn correct_schemas_are_not_reported_as_wrong() {
+    let (text, number) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 1}));
+    let external = "https://schemas.example.com/point";
+    for schema in [
+        json!({"properties": {"kind": text}, "patternProperties": {"^x-": text}, "required": ["kind", "x-id"]}),
+        json!({"properties": {"a": text, "b": text}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        json!({"properties": {"a": text}, "allOf": [{"properties": {"b": text}}], "required": ["a", "b"]}),
+        json!({"properties": {"a": text}, "$ref": "#/$defs/b", "$defs": {"b": {"properties": {"b": text}}}, "required": ["b"]}),
+        json!({"properties": {"n": {"$ref": "#/$defs/n", "default": 3, "examples": [1, 2]}}, "$defs": {"n": number}}),
+        json!({"properties": {"n": {"$ref": "#n"}}, "$defs": {"n": {"$anchor": "n", "type": "integer"}}}),
+        json!({"properties": {"n": {"$ref": "#/$defs/a%20b~1c"}}, "$defs": {"a b/c": number}}),
+        json!({"properties": {"child": {"$ref": "#"}}}),
+        json!({"properties": {"pair": {"type": "array", "prefixItems": [text, number], "items": false}}}),
+        json!({"properties": {"$ref": text, "default": text, "required": text, "items": text}, "required": ["$ref"]}),
+        json!({"properties": {"like": {"const": {"$ref": "#/nowhere"}, "default": {"$ref": "#/nowhere"}}}}),
+        json!({"properties": {"a": text}, "$schema": "https://json-schema.org/draft/2020-12/schema#"}),
+        json!({"properties": {"to": {"$ref": external}}, "$defs": {"point": {
+            "$id": external, "type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": number},
+        }}}),
+    ] {
+        let mut schema = schema;
+        schema["type"] = "object".into();
+        let done =
+            Server::new(&with_schema(schema.clone())).run(&["check", "--revision", "2025-11-25", "--format", "json"]);
+        let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{schema}: {done:?}"));
+        let findings = report["findings"].as_array().expect("findings").iter();
+        let is_wrong = |found: &&Value| {
+            found["level"] == "error"
+                || ["bad-example", "undeclared-required"].iter().any(|code| found["code"] == *code)
+        };
+        assert_eq!(findings.filter(is_wrong).map(line).collect::<Vec<_>>(), [""; 0], "{schema}");
+    }
+}
+
 #[test]
 fn every_code_has_a_test_and_an_explanation() {
     let listed = run(&["check", "--explain", "list"]).expect_success();

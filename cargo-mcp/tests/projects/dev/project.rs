@@ -127,10 +127,18 @@ impl Project {
         self.directory.join(name)
     }
 
+    /// Builds the package without `cargo mcp dev`. Returns the program.
+    pub(super) fn build(&self) -> Vec<u8> {
+        let (_, target) = programs();
+        let mut command = command(env!("CARGO"));
+        command.args(["build", "--quiet"]).current_dir(&self.directory).env("CARGO_TARGET_DIR", target);
+        assert!(command.status().expect("cargo starts").success());
+        std::fs::read(target.join("debug").join(self.name)).expect("a program")
+    }
+
     /// Returns the command `cargo mcp dev` for this package with additional arguments.
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let program = Path::new(env!("CARGO_BIN_EXE_cargo-mcp"));
-        let target = program.ancestors().nth(2).expect("a target directory");
+        let (program, target) = programs();
         let mut command = command(program);
         command.args(["mcp", "dev", self.name]).args(args).current_dir(&self.directory);
         command.env("CARGO_TARGET_DIR", target).env("NO_COLOR", "1").env("RUST_LOG", "warn");
@@ -140,6 +148,12 @@ impl Project {
     pub(super) fn start(&self, args: &[&str]) -> DevProcess {
         DevProcess::start(self.command(args))
     }
+}
+
+/// Returns `cargo-mcp`, and the target directory.
+fn programs() -> (&'static Path, &'static Path) {
+    let program = Path::new(env!("CARGO_BIN_EXE_cargo-mcp"));
+    (program, program.ancestors().nth(2).expect("a target directory"))
 }
 
 /// A line that a process wrote.

@@ -55,23 +55,41 @@ fn a_stdio_session_survives_rebuilds_build_failures_and_crashes() {
 }
 
 #[test]
-fn a_changed_page_is_served_in_the_same_session() {
+fn a_changed_page_is_served_without_a_restart() {
     let page = "#[mcp_runtime::ui(\"ui://test/page\", file = \"page.html\")]\nfn page();\n\n\
-                /// Show the page.\n#[tool(ui = page)]\nfn shown() -> &'static str {\n    \"shown\"\n}\n";
+                /// Show the page.\n#[tool(ui = page)]\nfn shown() -> &'static str {\n    \"shown\"\n}\n\n\
+                /// Only for the page.\n#[tool(visibility = [app])]\nfn hidden() {}\n";
     let project = Project::new("dev-page", page);
     let write = |text: &str| project.write_file("src/page.html", &format!("<!doctype html><title>{text}</title>"));
     write("one");
-    let mut dev = project.start(&[]);
+    let _ = std::fs::remove_file(project.file("mcp.d.ts"));
+    let mut dev = project.start(&["--types", "mcp.d.ts"]);
     dev.initialize("2025-11-25");
     let read = |dev: &mut DevProcess| {
         let id = dev.request("resources/read", &json!({"uri": "ui://test/page"}));
         dev.response(id)["result"]["contents"][0]["text"].clone()
     };
     assert_eq!(read(&mut dev), "<!doctype html><title>one</title>");
+    dev.wait_for_line("wrote `mcp.d.ts`");
+    let types = std::fs::read_to_string(project.file("mcp.d.ts")).expect("a file");
+    assert!(types.contains("hidden") && types.contains("function app("), "{types}");
+    let server = dev.call_text("process", &json!({}));
     write("two");
-    dev.wait_for_line("lists unchanged");
+    dev.wait_for_line("executable unchanged");
     assert_eq!(read(&mut dev), "<!doctype html><title>two</title>");
+    write("three</title><img src='https://a.example/'><title>");
+    assert_eq!(
+        read(&mut dev),
+        "<!doctype html><pre>page.html:1: the policy of the page forbids `https://a.example/`\n\
+         help: add `resources = [\"https://a.example\"]`</pre>"
+    );
+    assert_eq!(dev.call_text("process", &json!({})), server);
     dev.end();
+
+    // Other builds contain the page.
+    write("four");
+    let program = String::from_utf8_lossy(&project.build()).into_owned();
+    assert!(program.contains("<title>four</title>") && !program.contains("page.html"));
 }
 
 #[test]

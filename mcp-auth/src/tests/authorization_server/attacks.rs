@@ -58,6 +58,8 @@ async fn invalid_requests_are_answered_to_the_client() {
         (&[("scope", "notes:read\nx")], "invalid_scope"),
         (&[("resource", "https://evil.example/mcp")], "invalid_target"),
         (&[("resource", "https://mcp.example.com/other")], "invalid_target"),
+        (&[("resource", RESOURCE), ("resource", "https://evil.example/mcp")], "invalid_target"),
+        (&[("resource", "https://evil.example/mcp"), ("resource", RESOURCE)], "invalid_target"),
     ] {
         let response = world.authorize(&mut Browser::default(), changes).await;
         assert_eq!(response.status, 303, "{changes:?} {response:?}");
@@ -115,6 +117,7 @@ async fn a_code_is_bound_to_client_redirect_uri_challenge_and_resource() {
         (&[("client_id", "unknown")], 401, "invalid_client"),
         (&[("redirect_uri", "https://app.example/other")], 400, "invalid_grant"),
         (&[("resource", "https://evil.example")], 400, "invalid_target"),
+        (&[("resource", RESOURCE), ("resource", "https://evil.example")], 400, "invalid_target"),
         (&[("grant_type", "password")], 400, "unsupported_grant_type"),
         (&[("grant_type", "")], 400, "invalid_request"),
     ] {
@@ -155,8 +158,9 @@ async fn a_used_code_ends_its_grant_only_for_its_client() {
         assert_eq!(world.exchange(&code, changes).await.json()["error"], "invalid_grant", "{changes:?}");
         assert!(world.accepts(&tokens["access_token"]).await, "{changes:?}");
     }
+    age_records(Duration::from_secs(10 * 60)).await;
     assert_eq!(world.exchange(&code, &[]).await.json()["error"], "invalid_grant");
-    assert!(!world.accepts(&tokens["access_token"]).await);
+    assert!(!world.accepts(&tokens["access_token"]).await, "a code is remembered for longer than it is valid");
 }
 
 /// Two services may have one store and one secret.
@@ -415,6 +419,17 @@ async fn a_user_prolongs_a_limited_number_of_registrations() {
     for (index, id) in clients.iter().enumerate() {
         let page = world.authorize(&mut Browser::default(), &[("client_id", id)]).await;
         assert_eq!(page.status, if index < 3 { 400 } else { 200 }, "{index}");
+    }
+}
+
+#[tokio::test]
+async fn each_login_prolongs_the_registration_of_its_client() {
+    let world = World::new().await;
+    let id = world.register(&json!({"redirect_uris": [REDIRECT]})).await.json()["client_id"].clone();
+    for _ in 0..3 {
+        let response = world.log_in(&mut Browser::default(), &[("client_id", id.as_str().unwrap())]).await;
+        assert!(response.parameter("code").is_some(), "{response:?}");
+        age_records(Duration::from_secs(60 * 24 * 60 * 60)).await;
     }
 }
 

@@ -79,6 +79,7 @@ async fn a_registered_client_logs_in_with_its_secret_and_another_port() {
     });
     let client = world.register(&metadata).await.json();
     let (id, secret) = (client["client_id"].as_str().unwrap(), client["client_secret"].as_str().unwrap());
+    assert_eq!(client["client_secret_expires_at"], 0);
     let redirect = "http://127.0.0.1:50123/cb";
     let code = world.code(&[("client_id", id), ("redirect_uri", redirect)]).await;
     let body = super::form(&[
@@ -114,6 +115,9 @@ async fn registrations_are_limited_by_address_and_in_total() {
         async move { world.send_from(&sender, "POST", "/register", &[JSON], metadata).await }
     };
     for index in 0..25 {
+        // An invalid registration takes no place.
+        let invalid = world.send_from("[2001:db8:0:1::]:1", "POST", "/register", &[JSON], "{}").await;
+        assert_eq!(invalid.status, 400, "{index}");
         // One network of IPv6 is one sender.
         let response = register(format!("[2001:db8:0:1::{index:x}]:1")).await;
         assert_eq!(response.status, if index < 20 { 201 } else { 429 }, "{index}");

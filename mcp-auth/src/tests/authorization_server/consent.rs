@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Browser, REDIRECT, World, records::stored};
+use super::{Browser, ISSUER, REDIRECT, Reaction, World, records::stored};
 
 #[tokio::test]
 async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
@@ -30,6 +30,7 @@ async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
         ("x-frame-options", "DENY"),
         ("cache-control", "no-store"),
         ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "same-origin"),
         ("access-control-allow-origin", ""),
     ] {
         assert_eq!(page.header(name), expected, "{name}");
@@ -103,6 +104,13 @@ async fn the_user_can_allow_fewer_scopes() {
     assert_eq!(world.answer_with(&mut browser, &page, "approve", &["scope-2"]).await.status, 400);
 }
 
+/// Returns the path of the request that is repeated after another user has logged in.
+pub(super) fn restarted(response: &Reaction) -> String {
+    let path = response.header("location").strip_prefix(ISSUER).unwrap_or_else(|| panic!("{response:?}"));
+    assert!(path.starts_with("/authorize?"), "{response:?}");
+    path.to_owned()
+}
+
 /// The confused deputy: the provider would let every user pass who is logged in, so each client needs its own approval.
 #[tokio::test]
 async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() {
@@ -128,12 +136,12 @@ async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() 
     world.provider(|provider| provider.subject = "bob".to_owned());
     let login = world.authorize(&mut browser, &[]).await;
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
-    assert!(response.header("location").starts_with("https://mcp.example.com/authorize?"), "{response:?}");
-    let path = response.header("location").strip_prefix("https://mcp.example.com").unwrap().to_owned();
+    let path = restarted(&response);
     let page = world.visit(&mut browser, "GET", &path, "").await;
     assert_eq!(page.status, 200);
     let login = world.answer(&mut browser, &page, "approve").await;
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert_eq!(response.parameter("state").as_deref(), Some("a state"), "{response:?}");
     assert_eq!(world.exchange(&response.parameter("code").unwrap(), &[]).await.status, 200);
     world.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
     assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "after 30 days, the user is asked again");

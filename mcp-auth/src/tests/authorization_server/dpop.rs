@@ -8,25 +8,25 @@ use std::{
 use mcp_runtime::auth::Authenticator as _;
 use serde_json::{Value, json};
 
-use super::{Browser, REDIRECT, Reaction, VERIFIER, World, authorize_path, clients::document, form, hash};
+use super::{Browser, REDIRECT, Reaction, VERIFIER, World, authorize_path, clients::document, consent, form, hash};
 use crate::{
     Dpop,
     tests::{RESOURCE, Signer, dpop::thumbprint, with_headers},
 };
 
-const TOKEN: &str = "https://mcp.example.com/token";
+pub(super) const TOKEN: &str = "https://mcp.example.com/token";
 const PAR: &str = "https://mcp.example.com/par";
 
 async fn world(options: Dpop) -> World {
     World::with(|builder| builder.dpop(options)).await
 }
 
-fn key() -> Signer {
+pub(super) fn key() -> Signer {
     Signer::ed25519("client").without_id()
 }
 
 /// Returns a proof with changed claims. `null` removes a claim.
-fn proof(world: &World, key: &Signer, url: &str, changes: Value) -> String {
+pub(super) fn proof(world: &World, key: &Signer, url: &str, changes: Value) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let id = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
     let mut claims = json!({"jti": id, "htm": "POST", "htu": url, "iat": world.clock.unix() as u64});
@@ -38,13 +38,13 @@ fn proof(world: &World, key: &Signer, url: &str, changes: Value) -> String {
 }
 
 /// Asks for tokens with proofs.
-async fn ask(world: &World, proofs: &[&str], parameters: &[(&str, &str)]) -> Reaction {
+pub(super) async fn ask(world: &World, proofs: &[&str], parameters: &[(&str, &str)]) -> Reaction {
     let headers: Vec<_> = proofs.iter().map(|proof| ("dpop", *proof)).collect();
     world.send("POST", "/token", &headers, &form(parameters)).await
 }
 
 /// Exchanges a code with proofs.
-async fn exchange(world: &World, proofs: &[&str], code: &str, changes: &[(&str, &str)]) -> Reaction {
+pub(super) async fn exchange(world: &World, proofs: &[&str], code: &str, changes: &[(&str, &str)]) -> Reaction {
     let valid = [
         ("grant_type", "authorization_code"),
         ("client_id", "app"),
@@ -132,7 +132,8 @@ async fn a_bound_token_is_accepted_with_its_key_only() {
     assert_eq!(metadata.json()["dpop_signing_alg_values_supported"][2], "EdDSA");
     assert_eq!(metadata.header("access-control-expose-headers"), "dpop-nonce");
     let preflight = world.send("OPTIONS", "/token", &[], "").await;
-    assert!(preflight.header("access-control-allow-headers").contains("dpop"));
+    let allowed = ["authorization", "content-type", "dpop", "mcp-protocol-version"];
+    assert_eq!(preflight.header("access-control-allow-headers").split(", ").collect::<Vec<_>>(), allowed);
 }
 
 /// A refresh token of a client without credentials belongs to the key of its last proof.
@@ -213,23 +214,35 @@ async fn a_code_is_bound_to_the_key_that_the_client_names_or_proves() {
     }
     let refused = world.authorize(&mut Browser::default(), &[("dpop_jkt", "short")]).await;
     assert_eq!(refused.parameter("error").as_deref(), Some("invalid_request"), "{refused:?}");
-    let pushed = push(&[], &key, PAR).await.json();
-    let pushed = format!(
-        "/authorize?{}",
-        form(&[("client_id", "app"), ("request_uri", pushed["request_uri"].as_str().unwrap())])
-    );
-    for path in [authorize_path(&jkt), pushed] {
+    // If another user has logged in, who has not been asked, the request starts again.
+    for (is_pushed, is_repeated) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut path = authorize_path(&jkt);
+        if is_pushed {
+            let pushed = push(&[], &key, PAR).await.json();
+            let uri = pushed["request_uri"].as_str().unwrap();
+            path = format!("/authorize?{}", form(&[("client_id", "app"), ("request_uri", uri)]));
+        }
         let mut browser = Browser::default();
-        let page = world.visit(&mut browser, "GET", &path, "").await;
+        world.set_user("ada");
+        if is_repeated {
+            world.log_in(&mut browser, &[]).await;
+            world.set_user("bob");
+        }
+        let mut page = world.visit(&mut browser, "GET", &path, "").await;
+        if is_repeated {
+            let restarted = consent::restarted(&world.return_with(&mut browser, &page, &[("code", "x")]).await);
+            page = world.visit(&mut browser, "GET", &restarted, "").await;
+        }
         let login = world.answer(&mut browser, &page, "approve").await;
         let code = world.return_with(&mut browser, &login, &[("code", "x")]).await.parameter("code").unwrap();
         let wrong = proof(&world, &other, TOKEN, json!({}));
         for proofs in [&[] as &[&str], &[&wrong]] {
             let why = json!("the code is bound to another key");
-            assert_eq!(error(&exchange(&world, proofs, &code, &[]).await), (400, json!("invalid_grant"), why));
+            let refused = exchange(&world, proofs, &code, &[]).await;
+            assert_eq!(error(&refused), (400, json!("invalid_grant"), why), "{is_pushed} {is_repeated}");
         }
         let right = proof(&world, &key, TOKEN, json!({}));
-        assert_eq!(exchange(&world, &[&right], &code, &[]).await.status, 200, "{path}");
+        assert_eq!(exchange(&world, &[&right], &code, &[]).await.status, 200, "{is_pushed} {is_repeated}");
     }
 }
 
@@ -281,6 +294,10 @@ async fn clients_that_want_bound_tokens_get_no_others() {
 async fn proofs_contain_the_nonce_of_the_server() {
     let (one, key) = (world(Dpop::optional().nonces()).await, key());
     let two = one.replica(RESOURCE, [7; 32], |builder| builder.dpop(Dpop::optional().nonces())).await;
+    // The nonce has just changed, and does not change again while the test runs.
+    let change = Duration::from_secs_f64(151.0 - one.clock.unix() % 150.0);
+    one.clock.advance(change);
+    two.clock.advance(change);
     let code = one.code(&[]).await;
     let refused = exchange(&one, &[&proof(&one, &key, TOKEN, json!({}))], &code, &[]).await;
     let why = json!("the proof must contain the nonce of the server");

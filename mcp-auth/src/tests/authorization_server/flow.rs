@@ -15,6 +15,7 @@ async fn metadata_is_found_by_clients_of_every_revision() {
     for path in [well_known.to_owned(), format!("{well_known}/mcp"), format!("{well_known}/mcp/")] {
         let response = world.send("GET", &path, &[("origin", "https://inspector.example")], "").await;
         assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"), "{path}");
+        assert_eq!(response.header("cache-control"), "public, max-age=300");
         assert_eq!(
             response.json(),
             json!({
@@ -74,7 +75,7 @@ async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
     let page = world.authorize(&mut browser, &[("scope", "notes:read notes:write openid")]).await;
     assert_eq!(page.status, 200, "{page:?}");
     let login = world.answer(&mut browser, &page, "approve").await;
-    assert_eq!(login.status, 303);
+    assert_eq!((login.status, login.header("referrer-policy")), (303, "no-referrer"));
     assert!(login.header("location").starts_with(&format!("{}/auth?", world.issuer.url)), "{login:?}");
     for (name, expected) in [
         ("response_type", "code"),
@@ -86,7 +87,7 @@ async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
         assert_eq!(login.parameter(name).as_deref(), Some(expected), "{name}");
     }
     let response = world.return_with(&mut browser, &login, &[("code", "upstream-code")]).await;
-    assert_eq!(response.status, 303);
+    assert_eq!((response.status, response.header("referrer-policy")), (303, "no-referrer"));
     assert!(response.header("location").starts_with(&format!("{REDIRECT}?code=")), "{response:?}");
     assert_eq!(response.parameter("state").as_deref(), Some("a state"));
     assert_eq!(response.parameter("iss").as_deref(), Some(ISSUER));
@@ -114,6 +115,19 @@ async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
     assert_eq!(refreshed.status, 200, "{refreshed:?}");
     assert!(world.accepts(&refreshed.json()["access_token"]).await);
     assert!(world.issuer.received("/token")[1].body.contains("refresh_token=upstream-refresh"));
+}
+
+/// Access tokens are sent in a header, whose length servers limit.
+#[tokio::test]
+async fn claims_that_are_too_long_are_not_copied() {
+    let world = World::new().await;
+    for (length, is_copied) in [(1022, true), (1023, false)] {
+        let email = "x".repeat(length);
+        world.provider(|provider| provider.claims = json!({"email": email}));
+        let tokens = world.tokens().await;
+        let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+        assert_eq!(identity.claim("email"), is_copied.then_some(&json!(email)), "{length} bytes and two quotes");
+    }
 }
 
 /// A client of 2025-03-26 names no resource, and one that has registered only one redirect URI may omit it.

@@ -116,6 +116,12 @@ async fn codes_of_a_login_that_has_ended_create_no_grants_and_later_logins_do() 
         let response = world.log_in(&mut Browser::default(), &[]).await;
         let token = sign(&world, "JWT", &changes);
         assert_eq!(send(&world, &token).await.status, 200);
+        // The order in which tokens arrive does not matter.
+        let mut earlier = changes.clone();
+        earlier["iat"] = json!(now() - 300);
+        assert_eq!(send(&world, &sign(&world, "JWT", &earlier)).await.status, 200);
+        // Nor does a later login in the same session.
+        world.log_in(&mut Browser::default(), &[]).await;
         let exchanged = world.exchange(&response.parameter("code").unwrap(), &[]).await;
         assert_eq!(exchanged.json()["error"], "invalid_grant", "{changes} {exchanged:?}");
         world.clock.advance(Duration::from_secs(61));

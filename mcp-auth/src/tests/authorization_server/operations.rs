@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Browser, ISSUER, Reaction, World, form};
-use crate::tests::RESOURCE;
+use crate::{claims::system_time, tests::RESOURCE};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -182,13 +182,20 @@ pub(super) async fn account(world: &World, browser: &mut Browser) -> Reaction {
     world.return_with(browser, &login, &[("code", "x")]).await
 }
 
+/// Returns the day that the clock of a server shows.
+fn today(world: &World) -> String {
+    humantime::format_rfc3339_seconds(system_time(world.clock.unix())).to_string()[..10].to_owned()
+}
+
 #[tokio::test]
 async fn users_see_what_they_have_allowed_and_end_it() {
     let world = World::new().await;
     let hostile = "</h2><script>alert(1)</script>";
     let metadata = json!({"client_name": hostile, "redirect_uris": [super::REDIRECT], "grant_types": ["authorization_code", "refresh_token"]});
     let registered = world.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
-    let app = world.tokens().await;
+    let (app, created) = (world.tokens().await, today(&world));
+    world.clock.advance(24 * HOUR);
+    let (app, used) = (world.refresh(app["refresh_token"].as_str().unwrap()).await.json(), today(&world));
     let changes = [("client_id", registered.as_str())];
     let other = world.exchange(&world.code(&changes).await, &changes).await.json();
     let third = world.tokens().await;
@@ -205,6 +212,7 @@ async fn users_see_what_they_have_allowed_and_end_it() {
         "<h2>The App</h2>",
         "<code>app</code>",
         "Read your notes (<code>notes:read</code>)",
+        &format!("<dt>Allowed on</dt><dd>{created}</dd><dt>Last used on</dt><dd>{used}</dd>"),
     ] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Browser, REDIRECT, Reaction, World, authorize_path, form, hash, records::age_records};
-use crate::tests::RESOURCE;
+use crate::{AuthorizationServerBuilder, ConfiguredClient, tests::RESOURCE};
 
 /// Pushes a valid request with changes. An empty value removes a parameter.
 async fn push(world: &World, changes: &[(&str, &str)]) -> Reaction {
@@ -79,6 +79,21 @@ async fn a_pushed_request_is_opened_once_in_a_minute_by_its_client_at_any_proces
     let late = uri(&push(&one, &[]).await);
     age_records(Duration::from_secs(60)).await;
     assert_eq!(open(&one, &mut Browser::default(), "app", &late).await.status, 400);
+}
+
+/// The document of a client may have changed since.
+#[tokio::test]
+async fn a_redirect_uri_that_the_client_has_lost_is_not_used() {
+    let at = |uri: &'static str| {
+        move |builder: AuthorizationServerBuilder| {
+            builder.with_client(ConfiguredClient::public("moving", "Moving", [uri]).unwrap())
+        }
+    };
+    let world = World::with(at(REDIRECT)).await;
+    let pushed = uri(&push(&world, &[("client_id", "moving")]).await);
+    let changed = world.replica(RESOURCE, [7; 32], at("https://app.example/moved")).await;
+    let page = open(&changed, &mut Browser::default(), "moving", &pushed).await;
+    assert_eq!((page.status, page.header("location")), (400, ""), "{page:?}");
 }
 
 #[tokio::test]

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Revision, Server, auth::Identity, tool};
+use http::HeaderMap;
+use mcp_runtime::{
+    Context, HttpOptions, Revision, Server, auth::Identity, http as mcp_http, testing::TestClient, tool,
+};
 use serde_json::{Value, json};
 
 use super::{ISSUER, World, form};
-use crate::{UpstreamTokens, tests::bearer};
+use crate::{UpstreamTokenError, UpstreamTokens, tests::bearer};
 
 #[tokio::test]
 async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
@@ -83,8 +86,8 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
     let refresh = |tokens: &Value| tokens["refresh_token"].as_str().unwrap().to_owned();
     let parameters = [("grant_type", "refresh_token"), own[0], own[1]];
     let second = world.token(&[&parameters[..], &[("refresh_token", &refresh(&first))]].concat()).await.json();
-    let machine = [("grant_type", "client_credentials"), ("client_id", robot.0), ("client_secret", robot.1)];
-    let machine = world.token(&machine).await.json();
+    let credentials = [("grant_type", "client_credentials"), ("client_id", robot.0), ("client_secret", robot.1)];
+    let machine = world.token(&credentials).await.json();
     let of_app = world.tokens().await;
     let access = |tokens: &Value| tokens["access_token"].as_str().unwrap().to_owned();
     let ask = async |(client, secret): (&str, &str), token: &str| {
@@ -125,7 +128,20 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
         assert!(active || response == json!({"active": false}), "{response}");
     }
     // Asking about a refresh token that was replaced is no attempt to use it.
-    assert_eq!(ask(web, &refresh(&second)).await.json()["active"], true);
+    let mut described = ask(web, &refresh(&second)).await.json();
+    let expires = described["exp"].take().as_f64().unwrap() - world.clock.unix();
+    assert!((expires - 30.0 * 24.0 * 3600.0).abs() < 60.0, "{expires}");
+    assert_eq!(
+        described,
+        json!({
+            "active": true, "iss": ISSUER, "sub": "ada", "client_id": "web", "scope": "notes:read", "exp": null,
+        })
+    );
+    // Credentials in the header are encoded like those of a form.
+    let basic = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, "web:a+web%20secret");
+    let headers = [("authorization", &*format!("Basic {basic}"))];
+    let response = world.send("POST", "/introspect", &headers, &form(&[("token", &refresh(&second))])).await;
+    assert_eq!(response.json()["active"], true, "{response:?}");
     for (client, token, status) in
         [(("app", ""), access(&of_app), 401), (("web", "wrong"), access(&second), 401), (web, String::new(), 400)]
     {
@@ -135,8 +151,19 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
     for token in [access(&first), access(&second), refresh(&second)] {
         assert_eq!(ask(web, &token).await.json(), json!({"active": false}));
     }
-    world.clock.advance(Duration::from_secs(600));
+    let revoke = async |tokens: &Value| {
+        let body = form(&[("client_id", robot.0), ("client_secret", robot.1), ("token", &access(tokens))]);
+        assert_eq!(world.send("POST", "/revoke", &[], &body).await.status, 200);
+    };
+    let revoked = world.token(&credentials).await.json();
+    revoke(&revoked).await;
+    assert_eq!(ask(robot, &access(&revoked)).await.json(), json!({"active": false}));
+    world.clock.advance(Duration::from_secs(601));
     assert_eq!(ask(robot, &access(&machine)).await.json(), json!({"active": false}));
+    // The clock of the resource server may be behind, so the token can still be revoked.
+    assert!(world.accepts(&machine["access_token"]).await);
+    revoke(&machine).await;
+    assert!(!world.accepts(&machine["access_token"]).await);
 }
 
 #[tokio::test]
@@ -223,6 +250,10 @@ async fn functions_exchange_the_token_of_the_provider_for_one_of_another_service
     ] {
         world.provider(|provider| provider.token = Some((status, response.clone())));
         assert_eq!(call(identity.clone()).await, expected, "{response}");
+        let scopes = ["events:read", "events:write"];
+        let exchanged =
+            world.server.upstream_tokens().exchange_for(&identity, "https://calendar.example", scopes).await;
+        assert_eq!(exchanged.unwrap_or_else(|error| error.to_string()), expected, "outside of a call: {response}");
     }
     let sent = world.issuer.received("/token");
     let sent: std::collections::BTreeMap<_, _> = form_urlencoded::parse(sent[1].body.as_bytes()).collect();
@@ -239,6 +270,71 @@ async fn functions_exchange_the_token_of_the_provider_for_one_of_another_service
     assert!(world.accepts(&tokens["access_token"]).await, "a refusal ends nothing");
     let machine = Identity::new("x").with_claims(json!({"iss": ISSUER, "sub": "client:robot"}));
     assert_eq!(call(machine).await, "the caller has not logged in at the provider");
+}
+
+/// Return the credentials of the request.
+#[tool]
+fn received(ctx: &Context) -> String {
+    let header = ctx.headers().and_then(|headers| headers.get("authorization"));
+    header.map_or("none", |value| value.to_str().unwrap()).to_owned()
+}
+
+/// The token of a caller was issued for the gateway, so an upstream behind it receives another one.
+#[tokio::test]
+async fn a_gateway_exchanges_tokens_for_its_upstreams() {
+    let world = World::new().await;
+    let mut own = Vec::new();
+    for user in ["ada", "bob", "eve"] {
+        world.set_user(user);
+        let tokens = world.tokens().await;
+        own.push(format!("Bearer {}", tokens["access_token"].as_str().unwrap()));
+    }
+    let logins = world.issuer.received("/token").len();
+    let upstream = Server::empty("tracker", "1.0.0").with::<received>().build().unwrap();
+    let listener = mcp_http::Listener::bind(([127, 0, 0, 1], 0)).await.unwrap();
+    let url = format!("http://{}/mcp", listener.address().unwrap());
+    tokio::spawn(mcp_http::serve(listener, upstream.into_http_service(HttpOptions::default()).unwrap()).into_future());
+    let exchange = world.server.upstream_tokens();
+    let upstream = mcp_proxy::Upstream::http(&url).headers_for(move |user: Option<Identity>| {
+        let exchange = exchange.clone();
+        async move {
+            let mut headers = HeaderMap::new();
+            if let Some(user) = user {
+                let token = exchange.exchange_for(&user, "https://tracker.example", ["read"]).await?;
+                headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+            }
+            Ok::<_, UpstreamTokenError>(headers)
+        }
+    });
+    let gateway = Server::empty("gateway", "1.0.0").authenticate(world.server);
+    let gateway = upstream.add_to(gateway, "up").await.unwrap().build().unwrap();
+    let service = gateway.into_http_service(HttpOptions::default()).unwrap();
+    let unavailable = "up: the upstream is unavailable: there are no credentials for this caller";
+    for round in 0..2 {
+        // The response of the provider, for the first call of each user.
+        for (user, status, token) in [(0, 200, "for-ada"), (1, 403, ""), (2, 200, "for-eve")] {
+            let issued = json!({"access_token": token, "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "token_type": "Bearer"});
+            let response = if status == 200 { issued } else { json!({"error": "access_denied"}) };
+            world.provider.lock().unwrap().token = Some((status, response));
+            for revision in Revision::ALL {
+                let client = TestClient::over_http(service.clone(), "/", revision);
+                let result = client.with_header("authorization", &own[user]).call("up_received", ()).await.unwrap();
+                let expected = if status == 200 { format!("Bearer {token}") } else { unavailable.to_owned() };
+                assert_eq!(result.text(), expected, "{round} {user} {revision}");
+            }
+        }
+    }
+    let sent = world.issuer.received("/token").split_off(logins);
+    let subjects =
+        |sent: &str| form_urlencoded::parse(sent.as_bytes()).filter(|(name, _)| name == "subject_token").count();
+    assert!(
+        (3..=8).contains(&sent.len()),
+        "one exchange for each connection, and some attempts of one user: {}",
+        sent.len()
+    );
+    assert!(sent.iter().all(|request| subjects(&request.body) == 1));
+    let sent: std::collections::BTreeMap<_, _> = form_urlencoded::parse(sent[0].body.as_bytes()).collect();
+    assert_eq!((&*sent["subject_token"], &*sent["audience"]), ("upstream-access", "https://tracker.example"));
 }
 
 /// Return the token of the caller at the provider.

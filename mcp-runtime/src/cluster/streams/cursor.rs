@@ -125,6 +125,8 @@ mod tests {
                 vec!["1 message 1", "2 message 2", "5 message 3"],
             ),
             (vec![message(1), answered.clone(), lost(), message(2)], vec!["1 message 1"]),
+            // A message that was written again, after the answers that its stream owes.
+            (vec![message(1), message_with(EventHeader { number: 1, is_answered: true }), lost()], vec!["1 message 1"]),
             // Messages that follow the last answer.
             (
                 vec![message(1), answered, message_with(EventHeader { number: 2, is_answered: true }), lost()],

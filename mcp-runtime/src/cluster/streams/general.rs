@@ -1,13 +1,14 @@
 use std::{
     future::poll_fn,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll, Wake, Waker},
 };
 
 use tokio::{
+    runtime::Handle,
     sync::watch,
     time::{Instant, sleep_until, timeout},
 };
@@ -23,6 +24,7 @@ use super::{
 use crate::{
     backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, Warnings, with_timeout},
     engine::{Outbox, Session},
+    mutex::Mutex,
     race::race,
     revision::Dialect,
     transport::http::{
@@ -54,10 +56,21 @@ pub(crate) struct SessionStreams {
     dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
+    /// Their log. Most sessions never need one here.
+    general: OnceLock<Box<GeneralLog>>,
+    /// Runs the task that writes the log, which exists only while there is something to write.
+    runtime: Handle,
+    is_writing: AtomicBool,
+    /// The numbers of the responses of this replica that have sent everything that the log contains, at most one for each
+    /// open connection. There is more than one while a response that was replaced has not yet ended.
+    caught_up: Mutex<Vec<u64>>,
+}
+
+/// The log of the messages of a session that belong to no request, and what this replica has appended to it.
+#[derive(Debug)]
+struct GeneralLog {
     log: StreamLog,
     local: Arc<LocalEntries>,
-    /// The number of the response of this replica that has sent everything that the log contains. 0 if there is none.
-    caught_up: AtomicU64,
 }
 
 /// A response that carries the stream of a session for messages that belong to no request.
@@ -101,17 +114,27 @@ impl SessionStreams {
             session_id: Arc::clone(id),
             dialect: session.info.dialect,
             outbox: Arc::clone(&session.outbox),
-            log: StreamLog::new(streams.replica.backend(), id, GENERAL),
-            local: Arc::default(),
-            caught_up: AtomicU64::new(0),
+            general: OnceLock::new(),
+            runtime: Handle::current(),
+            is_writing: AtomicBool::new(false),
+            caught_up: Mutex::default(),
         })
     }
 
     /// Starts to write the log of messages that belong to no request until the session ends.
     pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
         let started = Self::new(streams, id, session);
-        tokio::spawn(Arc::clone(&started).write());
+        if started.poll_due().is_ready() {
+            Arc::clone(&started).wake();
+        }
         started
+    }
+
+    fn general(&self) -> &GeneralLog {
+        self.general.get_or_init(|| {
+            let log = StreamLog::new(self.streams.replica.backend(), &self.session_id, GENERAL);
+            Box::new(GeneralLog { log, local: Arc::default() })
+        })
     }
 
     /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
@@ -121,7 +144,7 @@ impl SessionStreams {
         let slot = replica.join().await?;
         let at = match position {
             Some(0) => 0,
-            Some(at) => match self.log.read(at - 1).await? {
+            Some(at) => match self.general().log.read(at - 1).await? {
                 Some(entries) if !entries.is_empty() => at,
                 _ => return Ok(Resumption::Unknown),
             },
@@ -133,7 +156,7 @@ impl SessionStreams {
         let reader = Reader::open(replica, &self.session_id, record).await?;
         registration.announce().await?;
         let (feed, items) = Feed::new(at);
-        let (stream, local) = (Arc::clone(self), self.local.follow());
+        let (stream, local) = (Arc::clone(self), self.general().local.follow());
         let response = GeneralResponse { stream, local, number, at, reader };
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
@@ -142,10 +165,11 @@ impl SessionStreams {
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 
-    /// Writes the messages that originate at this replica to the log.
+    /// Writes the messages that originate at this replica to the log, until there are none.
     async fn write(self: Arc<Self>) {
         let mut lines = Vec::new();
-        loop {
+        // Another task takes what it finds after it has been registered for the next message.
+        while !self.is_writing.swap(true, Ordering::AcqRel) {
             let is_closed = self.outbox.is_closed();
             if self.writes_changes() {
                 self.outbox.drain(&mut lines);
@@ -162,56 +186,82 @@ impl SessionStreams {
             }
             lines.clear();
             if !entries.is_empty() {
-                self.caught_up.store(0, Ordering::Release);
+                self.caught_up.lock().clear();
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                persist(|| self.local.append(&self.log, &entries, MAX_LOGGED_BYTES), |_| true).await;
+                let GeneralLog { log, local } = self.general();
+                persist(|| local.append(log, &entries, MAX_LOGGED_BYTES), |_| true).await;
             }
+            self.is_writing.store(false, Ordering::Release);
             if is_closed {
+                // The outbox may have been closed after this value has become its waker, which would keep both.
+                self.outbox.wake();
                 return;
             }
-            poll_fn(|cx| {
-                // Registers the waker before the checks, so that no change is missed.
-                let lines = self.outbox.poll_lines(cx);
-                if self.outbox.is_closed() {
-                    Poll::Ready(())
-                } else if self.writes_changes() {
-                    self.outbox.poll_output(cx)
-                } else {
-                    lines
-                }
-            })
-            .await;
+            if self.poll_due().is_pending() {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether there is something to write. Otherwise, wakes this value when there is.
+    fn poll_due(self: &Arc<Self>) -> Poll<()> {
+        let waker = Waker::from(Arc::clone(self));
+        let mut cx = Context::from_waker(&waker);
+        // Registers the waker before the checks, so that no change is missed.
+        let lines = self.outbox.poll_lines(&mut cx);
+        if self.outbox.is_closed() {
+            Poll::Ready(())
+        } else if self.writes_changes() {
+            self.outbox.poll_output(&mut cx)
+        } else {
+            lines
         }
     }
 
     fn writes_changes(&self) -> bool {
-        self.caught_up.load(Ordering::Acquire) != 0
+        !self.caught_up.lock().is_empty()
+    }
+
+    /// Records that a response has sent everything that the log contains.
+    fn add_caught_up(&self, number: u64) {
+        let mut caught_up = self.caught_up.lock();
+        if !caught_up.contains(&number) {
+            caught_up.push(number);
+            drop(caught_up);
+            self.outbox.wake();
+        }
+    }
+}
+
+/// The outbox keeps a session's streams as its waker, which costs less than a task that waits.
+impl Wake for SessionStreams {
+    fn wake(self: Arc<Self>) {
+        let runtime = self.runtime.clone();
+        runtime.spawn(self.write());
     }
 }
 
 impl GeneralResponse {
-    /// Follows the log until the response or the session ends.
+    /// Follows the log until the response or the session ends. Waits most of the time, so only what it waits for is stored
+    /// in place.
     async fn run(mut self, feed: Feed) {
         let _: Result<(), Closed> = self.follow(&feed).await;
-        let caught_up = &self.stream.caught_up;
-        let _ = caught_up.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire);
+        self.stream.caught_up.lock().retain(|number| *number != self.number);
         self.stream.outbox.close_reader();
-        self.reader.close(feed.taken()).await;
+        Box::pin(self.reader.close(feed.taken())).await;
     }
 
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
         let mut renew_at = Instant::now() + RUNNING_TTL / 2;
         let [mut backoff, mut wait_backoff] = [(); 2].map(|()| Backoff::up_to(MAX_PAUSE));
         loop {
-            match race(self.next(), feed.closed()).await {
+            match race(Box::pin(self.next()), feed.closed()).await {
                 Ok(Ok(entries)) => {
                     backoff.reset();
-                    self.send(&entries, feed).await?;
+                    Box::pin(self.send(&entries, feed)).await?;
                     // More entries may follow a full page. The wait for the next entry ends at once if one exists.
                     if entries.len() < PAGE {
-                        if self.stream.caught_up.swap(self.number, Ordering::AcqRel) != self.number {
-                            self.stream.outbox.wake();
-                        }
+                        self.stream.add_caught_up(self.number);
                         if !self.stream.outbox.is_closed() {
                             self.wait(renew_at, &mut wait_backoff, feed).await?;
                         } else if entries.is_empty() {
@@ -228,8 +278,9 @@ impl GeneralResponse {
             let now = Instant::now();
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
-                self.reader.renew(feed.taken()).await;
-                if self.stream.log.keep_alive(self.at).await.is_ok_and(|append| append.last().number() < self.at) {
+                Box::pin(self.reader.renew(feed.taken())).await;
+                let kept = Box::pin(self.stream.general().log.keep_alive(self.at)).await;
+                if kept.is_ok_and(|append| append.last().number() < self.at) {
                     // The backend has lost the log, and begins a new one.
                     self.at = 0;
                 }
@@ -241,7 +292,7 @@ impl GeneralResponse {
     async fn wait(&self, renew_at: Instant, backoff: &mut Backoff, feed: &Feed) -> Result<(), Closed> {
         tokio::select! {
             () = self.local.appended(self.at) => {}
-            appended = self.stream.log.appended(self.at) => match appended {
+            appended = self.stream.general().log.appended(self.at) => match appended {
                 Ok(()) => backoff.reset(),
                 Err(_) => backoff.wait().await,
             },
@@ -264,7 +315,7 @@ impl GeneralResponse {
     }
 
     async fn read(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
-        let log = &self.stream.log;
+        let log = &self.stream.general().log;
         if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);
         }

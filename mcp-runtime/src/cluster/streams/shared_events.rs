@@ -91,7 +91,8 @@ const OVERHEAD: u32 = 256;
 /// The items that a response has yet to send.
 #[derive(Debug)]
 pub(super) struct Feed {
-    items: mpsc::UnboundedSender<Queued>,
+    /// In boxes, since the channel allocates room for 32 items at once.
+    items: mpsc::UnboundedSender<Box<Queued>>,
     /// The bytes that may be added.
     room: Arc<Semaphore>,
     /// The position of the last event that the response has taken.
@@ -101,7 +102,7 @@ pub(super) struct Feed {
 /// The other end of a [`Feed`], which a response holds.
 #[derive(Debug)]
 pub(super) struct FeedReceiver {
-    items: mpsc::UnboundedReceiver<Queued>,
+    items: mpsc::UnboundedReceiver<Box<Queued>>,
     taken: Arc<AtomicU64>,
 }
 
@@ -134,7 +135,7 @@ impl Feed {
         let size = u32::try_from(item.len()).unwrap_or(u32::MAX).saturating_add(OVERHEAD).min(MAX_UNREAD_BYTES);
         let room = Arc::clone(&self.room).acquire_many_owned(size);
         let Ok(Ok(room)) = race(room, self.items.closed()).await else { return Err(Closed) };
-        self.items.send(Queued { item, _room: room }).map_err(|_| Closed)
+        self.items.send(Box::new(Queued { item, _room: room })).map_err(|_| Closed)
     }
 
     /// Waits until the response is gone.

@@ -2,13 +2,11 @@
 //!
 //! See [Batching](https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError},
-};
+use std::sync::{Arc, PoisonError};
 
 use crate::{
     counters::Counted,
+    debug::debug,
     engine::{
         outbox::Outbox,
         request::{operation::Operation, source::Permit},
@@ -54,11 +52,7 @@ impl Sink {
     }
 }
 
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sink").field("batch", &self.batch).finish_non_exhaustive()
-    }
-}
+debug!(Sink, self, batch: self.batch);
 
 /// A batch whose response is not yet complete. The limit on messages in a batch bounds the responses that it holds.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::{
     borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
@@ -26,7 +26,7 @@ use crate::{
             context::{ConnectionContext, RequestContext},
             params::Params,
             source::Permit,
-            start::call_span,
+            start::{CallSpan, call_span},
         },
     },
     error::Fault,
@@ -82,6 +82,7 @@ pub(crate) fn call_with(
 /// # Errors
 ///
 /// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
+#[inline]
 pub(crate) fn prepare(
     request: &RequestContext<'_>,
     function: &Arc<Function>,
@@ -91,12 +92,18 @@ pub(crate) fn prepare(
     let next = request.engine().profile.layers.for_call(function, arguments);
     check_in_flight(request)?;
     request.operation.set_function(function);
+    // All fields, since `..method_call(…)` would build and drop what is replaced.
     let call = Call {
+        name: function.name.clone(),
         kind: Some(function.kind()),
         function: Some(Arc::clone(function)),
         subject,
+        id: request.id.clone(),
         argument_bytes: arguments.len(),
-        ..method_call(request, function.name.clone(), timeout(request, function.common().timeout))
+        timeout: timeout(request, function.common().timeout),
+        encoding: Arc::clone(request.encoding()),
+        states: Arc::clone(&request.engine().states),
+        failure: OnceLock::new(),
     };
     Ok((call, next))
 }
@@ -135,15 +142,10 @@ pub(crate) fn run(
         }
         (Some(next), _) => {
             let permit = admit(request)?;
-            context.run_future(request, permit, next.start(layered(request, context, arguments)), out);
+            context.run_future(request, permit, next.start(layers::Call::new(context.clone(), arguments)), out);
         }
     }
     Ok(())
-}
-
-/// Returns the call as its layers see it.
-pub(crate) fn layered(request: &RequestContext<'_>, context: &Context, arguments: &str) -> layers::Call {
-    layers::Call::new(context.clone(), arguments, request.engine().layer_backend.clone())
 }
 
 /// Returns the requester that sends the function's requests to its client, or `None` if the function cannot send any.
@@ -158,6 +160,9 @@ pub(crate) fn requester(
     arguments: &str,
     uses_context: bool,
 ) -> Result<Option<Arc<dyn ClientRequester>>, Fault> {
+    if request.id.is_of_notification() {
+        return Ok(None);
+    }
     let engine = request.engine();
     let stateless = request.has(Feature::RequestMeta);
     if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
@@ -177,16 +182,16 @@ pub(crate) fn requester(
     let principal = request.principal().map(Into::into);
     let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };
     engine.start_background();
-    let keys = &engine.state_keys;
+    let states = request.connection.round_states();
     let params =
-        RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), keys, &binding)?;
+        RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), states, &binding)?;
     let encoding = Arc::clone(request.encoding());
     let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
     if let Some(earlier) = params.traceparent() {
         request.operation.continues(earlier);
     }
-    let (keys, traceparent) = (Arc::clone(keys), request.operation.traceparent());
-    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, keys, binding, encoding, traceparent))))
+    let (states, traceparent) = (Arc::clone(states), request.operation.traceparent());
+    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, states, binding, encoding, traceparent))))
 }
 
 /// Returns the call of a method without a function.
@@ -216,6 +221,7 @@ pub(crate) fn share(request: &RequestContext<'_>, call: Call, is_read: bool, is_
         meta: meta.whole.filter(|_| is_read).map(|meta| meta.text().into()),
         capabilities: request.session_capabilities(),
         unsampled: request.operation.unsampled.clone(),
+        telemetry: profile.telemetry.clone().filter(|_| is_read),
         is_continued: input_responses.is_some() || request_state.is_some(),
         is_layered,
         access: source.filter(|source| source.identity().is_some()).map(|_| Arc::clone(&profile.access)),
@@ -254,6 +260,7 @@ pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault>
 }
 
 /// Answers a request with the result of a future that calls no function, and therefore usually needs no permit.
+#[cfg(feature = "tasks")]
 pub(crate) fn answer_with(
     request: &RequestContext<'_>,
     name: impl Into<Cow<'static, str>>,
@@ -287,9 +294,10 @@ impl Call {
         let body = out.len();
         let mut reply = Reply::new(out, self);
         let span = match &request.operation.unsampled {
-            None => call_span(context, || format!("function {}", self.name)),
+            None => call_span(|| format!("function {}", self.name)),
             Some(_) => Span::none(),
         };
+        let _count = Counted::new(Counter::ActiveCalls);
         let run = || span.in_scope(|| enter_call(context, || function(input, &mut reply)));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
@@ -315,11 +323,11 @@ impl Call {
 impl Context {
     /// Decodes the arguments of a function and creates its future.
     pub(crate) fn start(&self, handler: &Handler, input: Input<'_>) -> Result<CallFuture, HandlerError> {
-        let span = call_span(Some(self), || format!("function {}", self.call().name));
+        let span = CallSpan::new(self, || format!("function {}", self.call().name));
         let start = || span.in_scope(|| enter_call(Some(self), || handler.start(input, self.clone())));
         let started = catch_unwind(AssertUnwindSafe(start));
         let running = started.unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))?;
-        Ok(if span.is_disabled() { running } else { Box::pin(running.instrument(span)) })
+        Ok(span.around(running))
     }
 
     /// Polls a future once. Writes the response if it is ready, and spawns it as a task otherwise.
@@ -331,6 +339,7 @@ impl Context {
         out: &mut Vec<u8>,
     ) {
         let call = self.call();
+        let count = Counted::new(Counter::ActiveCalls);
         let mut guarded = GuardedCall::new(running, self.clone());
         // If the future is not ready, the spawned task polls it again with its own waker.
         let cx = &mut TaskContext::from_waker(Waker::noop());
@@ -340,7 +349,7 @@ impl Context {
         warn_if_slow(&call.name, request.connection.clock.lap());
         let finished = match polled {
             Poll::Ready(result) => call.finished(result),
-            Poll::Pending => match self.spawn(request, permit, guarded.with_slow_warning()) {
+            Poll::Pending => match self.spawn(request, permit, count, guarded.with_slow_warning()) {
                 Ok(()) => return,
                 // Only a concurrent HTTP request of the same session can have taken the id.
                 Err(sink) => {
@@ -358,11 +367,17 @@ impl Context {
     /// # Errors
     ///
     /// Returns the destination of the response if a call with the same id is already in flight.
-    fn spawn(&self, request: &RequestContext<'_>, permit: Option<Permit>, guarded: GuardedCall) -> Result<(), Sink> {
+    fn spawn(
+        &self,
+        request: &RequestContext<'_>,
+        permit: Option<Permit>,
+        count: Counted,
+        guarded: GuardedCall,
+    ) -> Result<(), Box<Sink>> {
         let ConnectionContext { in_flight, outbox, .. } = request.connection;
         let operation = request.operation.take();
-        let (batch, _count) = (request.batch.cloned(), Counted::new(Counter::ActiveCalls));
-        let sink = Sink { outbox: Arc::clone(outbox), batch, _permit: permit, operation, _count };
+        let batch = request.batch.cloned();
+        let sink = Sink { outbox: Arc::clone(outbox), batch, _permit: permit, operation, _count: count };
         in_flight.start(self, sink, || {
             let (context, in_flight) = (self.clone(), Arc::clone(in_flight));
             let task = async move {

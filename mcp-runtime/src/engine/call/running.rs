@@ -88,7 +88,7 @@ impl Call {
         let Some(function) = self.function.as_ref().filter(|_| self.encoding.has(Feature::StructuredContent)) else {
             return Ok(());
         };
-        let (ResultKind::Complete, Some(output)) = (kind, function.contract.output_schema()) else { return Ok(()) };
+        let (ResultKind::Complete, Some(output)) = (kind, function.output_schema()) else { return Ok(()) };
         let is_wrapped = output.wraps && !self.encoding.has(Feature::StructuredAnyValue);
         let violations = output.violations(std::str::from_utf8(body).unwrap_or_default(), is_wrapped);
         if violations.is_empty() {
@@ -113,6 +113,13 @@ impl Call {
                 self.ending(&kind)
             }
             Err(fault) => {
+                if self.id.is_of_notification() {
+                    tracing::warn!(
+                        method = &*self.name,
+                        error = fault.to_string(),
+                        "the call of a notification failed"
+                    );
+                }
                 write_error(out, self.encoding.dialect, Some(&self.id), &fault);
                 self.failed(fault)
             }

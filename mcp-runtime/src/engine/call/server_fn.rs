@@ -47,7 +47,7 @@ impl CompletionSource {
         }
         Some(match function.contract.arguments[index].complete {
             Some(function) => Self::Function(function),
-            None => Self::Values(Arc::clone(&function.choices[index])),
+            None => Self::Values(Arc::clone(&function.contract.choices()[index])),
         })
     }
 

@@ -3,7 +3,7 @@
 //! See [Progress](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
 
@@ -22,7 +22,7 @@ use crate::{
         session::Session,
     },
     error::Fault,
-    excerpt::excerpt,
+    excerpt::{beginning, excerpt},
     handler::{CallConnection as _, ask::ClientProgress},
     jsonrpc::{Id, RawJson, ResponseBody, raw},
     mutex::Mutex,
@@ -35,6 +35,12 @@ use crate::{
 pub(crate) struct PendingRequests {
     /// The maximum number of requests. Further requests fail.
     limit: usize,
+    /// Set by the first use: most sessions are never asked.
+    table: OnceLock<Box<Table>>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
     state: Mutex<State>,
     /// The processes that know the session, among which the requests are numbered. If not set, they are numbered from 1.
     replicas: OnceLock<Arc<dyn Replicas>>,
@@ -43,7 +49,7 @@ pub(crate) struct PendingRequests {
 #[derive(Debug, Default)]
 struct State {
     last_id: u64,
-    waiting: HashMap<u64, Waiting>,
+    waiting: BTreeMap<u64, Waiting>,
     /// Whether the session has ended.
     is_closed: bool,
 }
@@ -63,16 +69,21 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Ends the operation with the response of the client. Codes are counted together, since clients could invent any
-    /// number of them, except for the codes that JSON-RPC defines and that the protocol gives to clients.
-    fn end(&self, code: Option<&str>, is_error: bool) {
-        let code = code
-            .and_then(|code| code.parse().ok())
-            .filter(|code| matches!(code, -32700 | -32603..=-32600 | -32002 | -1));
-        let ending = match code {
-            _ if !is_error => Ending::Complete,
-            Some(code) => Ending::Fault(Fault::Custom { code, message: String::new(), data: None }, None),
-            None => Ending::Failed(OTHER),
+    /// Ends the operation with the response of the client: the code and the message of its error, if it is one. Codes are
+    /// counted together, since clients could invent any number of them, except for the codes that JSON-RPC defines and
+    /// that the protocol gives to clients.
+    fn end(&self, error: Option<(Option<i32>, String)>) {
+        let ending = match error {
+            None => Ending::Complete,
+            Some((Some(code @ (-32700 | -32603..=-32600 | -32002 | -1)), message)) => {
+                Ending::Fault(Fault::Custom { code, message, data: None }, None)
+            }
+            Some((code, message)) => {
+                let span = &self.operation.span;
+                span.record("rpc.response.status_code", code.map(|code| code.to_string()));
+                span.record("otel.status_description", message);
+                Ending::Failed(OTHER)
+            }
         };
         self.operation.end(revision::newest(), &ending);
     }
@@ -87,16 +98,23 @@ impl Waiting {
 
 impl PendingRequests {
     pub(in crate::engine) fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::default(), replicas: OnceLock::new() }
+        Self { limit, table: OnceLock::new() }
+    }
+
+    fn table(&self) -> &Table {
+        self.table.get_or_init(Box::default)
     }
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
     pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
-        let waiting = id.as_json().parse().ok().and_then(|id| self.state.lock().waiting.remove(&id));
+        let waiting = id.as_json().parse().ok().and_then(|id| self.table().state.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
         match response {
-            ResponseBody::Result(_) => waiting.end(None, false),
-            ResponseBody::Error(error) => waiting.end(raw::member(error, "code"), true),
+            ResponseBody::Result(_) => waiting.end(None),
+            ResponseBody::Error(error) => {
+                let code = raw::member(error, "code").and_then(|code| code.parse().ok());
+                waiting.end(Some((code, error_message(error))));
+            }
         }
         waiting.response.send(decode_response(response)).is_ok()
     }
@@ -104,9 +122,12 @@ impl PendingRequests {
     /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
-        let waiting = self.state.lock().waiting.remove(&id);
+        let waiting = self.table().state.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
-            waiting.end(None, matches!(response, InputResponse::Error(_)));
+            waiting.end(match &response {
+                InputResponse::Result(_) => None,
+                InputResponse::Error(message) => Some((None, message.clone())),
+            });
             // The call may end at the same time.
             let _ = waiting.response.send(response);
         }
@@ -115,42 +136,45 @@ impl PendingRequests {
     /// Returns whether a call is waiting for the response to a request.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
-        self.state.lock().waiting.contains_key(&id)
+        self.table().state.lock().waiting.contains_key(&id)
     }
 
     /// Returns the ids of the requests that the client has not yet responded to.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn ids(&self) -> Vec<u64> {
-        self.state.lock().waiting.keys().copied().collect()
+        self.table().state.lock().waiting.keys().copied().collect()
     }
 
     /// Cancels the requests with these ids: no other replica passes their responses on.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
-        let lost: Vec<_> = self.state.lock().waiting.extract_if(|id, _| is_lost(*id)).collect();
+        let mut state = self.table().state.lock();
+        let (lost, kept) = std::mem::take(&mut state.waiting).into_iter().partition(|(id, _)| is_lost(*id));
+        state.waiting = kept;
+        drop(state);
         cancel_all(lost);
     }
 
     /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
     pub(in crate::engine) fn has_numbers(&self) -> bool {
-        self.replicas.get().is_none_or(|replicas| replicas.slot().is_some())
+        self.table().replicas.get().is_none_or(|replicas| replicas.slot().is_some())
     }
 
     /// Returns the processes that know the session. Returns `None` if this is the only one.
     pub(in crate::engine) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
-        self.replicas.get()
+        self.table().replicas.get()
     }
 
     /// Numbers requests so that every replica can find the replica that has sent them.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
-        let _ = self.replicas.set(Arc::clone(replicas));
+        let _ = self.table().replicas.set(Arc::clone(replicas));
     }
 
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
     /// for progress, or if the progress has not increased.
     pub(crate) fn report_progress(&self, token: u64, report: &ClientProgress) -> bool {
-        let state = self.state.lock();
+        let state = self.table().state.lock();
         let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
         progress.is_some_and(|progress| update_progress(progress, report))
     }
@@ -159,9 +183,9 @@ impl PendingRequests {
     /// that.
     pub(in crate::engine) fn close(&self) {
         let waiting = {
-            let mut state = self.state.lock();
+            let mut state = self.table().state.lock();
             state.is_closed = true;
-            state.waiting.drain().collect()
+            std::mem::take(&mut state.waiting)
         };
         cancel_all(waiting);
     }
@@ -178,7 +202,7 @@ impl PendingRequests {
         // The author's code, which must not run under the lock.
         let carrier = operation.carrier();
         let operation = Unsent(operation);
-        let mut state = self.state.lock();
+        let mut state = self.table().state.lock();
         if state.is_closed {
             return Err(session_ended());
         }
@@ -187,7 +211,7 @@ impl PendingRequests {
             let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
             return Err(Fault::refused(Counter::RefusedQuestions, message));
         }
-        let id = match self.replicas.get() {
+        let id = match self.table().replicas.get() {
             None => state.last_id + 1,
             Some(replicas) => replicas.new_id().ok_or_else(no_replica)?,
         };
@@ -213,7 +237,7 @@ impl PendingRequests {
 
     /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
     fn remove(&self, id: u64) -> Option<Waiting> {
-        self.state.lock().waiting.remove(&id)
+        self.table().state.lock().waiting.remove(&id)
     }
 }
 
@@ -227,10 +251,9 @@ impl Drop for Unsent {
 }
 
 /// Cancels requests in the order in which they were sent.
-fn cancel_all(mut waiting: Vec<(u64, Waiting)>) {
-    waiting.sort_unstable_by_key(|(id, _)| *id);
+fn cancel_all(waiting: BTreeMap<u64, Waiting>) {
     // The receivers learn that their senders are gone.
-    waiting.into_iter().for_each(|(_, waiting)| waiting.cancel());
+    waiting.into_values().for_each(Waiting::cancel);
 }
 
 /// Returns the error of a request that no other replica could attribute to this one.
@@ -323,7 +346,7 @@ pub(in crate::engine) struct PendingRequest {
 impl PendingRequest {
     /// Returns the error of a request that was withdrawn.
     pub(super) fn withdrawn(&self) -> Fault {
-        if self.pending.state.lock().is_closed {
+        if self.pending.table().state.lock().is_closed {
             return Fault::internal("the session ended before the client answered");
         }
         no_replica()
@@ -331,7 +354,7 @@ impl PendingRequest {
 
     /// Records that the client has not responded in time.
     pub(in crate::engine) fn time_out(&self) {
-        let state = self.pending.state.lock();
+        let state = self.pending.table().state.lock();
         let operation = state.waiting.get(&self.id).map(|waiting| waiting.operation.take());
         drop(state);
         if let Some(operation) = operation {
@@ -340,8 +363,9 @@ impl PendingRequest {
     }
 
     /// Replaces the parameters of the notification that cancels the request.
+    #[cfg(feature = "tasks")]
     pub(in crate::engine) fn map_cancelled_params(&self, map: impl FnOnce(&str) -> String) {
-        if let Some(waiting) = self.pending.state.lock().waiting.get_mut(&self.id) {
+        if let Some(waiting) = self.pending.table().state.lock().waiting.get_mut(&self.id) {
             waiting.cancelled_params = map(&waiting.cancelled_params);
         }
     }
@@ -402,14 +426,9 @@ pub(super) fn update_progress(latest: &ProgressSender, report: &ClientProgress) 
 pub(in crate::engine) fn decode_progress(params: &Params<'_>) -> Option<(u64, ClientProgress)> {
     let number = |name| params.member(name)?.text().parse::<f64>().ok().filter(|number| number.is_finite());
     let token = params.member("progressToken")?.text().parse().ok()?;
-    let message = params.member("message").and_then(RawJson::string).map(|message| truncated(&message[..]).to_owned());
+    let message = params
+        .member("message")
+        .and_then(RawJson::string)
+        .map(|message| beginning(&message, MAX_MESSAGE_BYTES).to_owned());
     Some((token, ClientProgress { progress: number("progress")?, total: number("total"), message }))
-}
-
-fn truncated(text: &str) -> &str {
-    let mut end = text.len().min(MAX_MESSAGE_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

@@ -4,7 +4,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
     future::{pending, ready},
     pin::Pin,
     sync::Arc,
@@ -12,10 +11,11 @@ use std::{
 };
 
 use super::{
-    seal::StateKeys,
+    RoundStates,
     state::{AnsweredQuestion, Binding, RequestState, question_digest},
 };
 use crate::{
+    debug::debug,
     error::Fault,
     handler::{
         AnswerFuture, CheckAnswer, ClientRequester, Encoding, Finished, MAX_ATTEMPTS, OnceValues, ResultKind,
@@ -44,7 +44,7 @@ impl RoundParams {
     pub(crate) fn decode(
         input_responses: Option<&str>,
         request_state: Option<&str>,
-        keys: &StateKeys,
+        states: &RoundStates,
         binding: &Binding,
     ) -> Result<Self, Fault> {
         let responses = match input_responses {
@@ -58,7 +58,7 @@ impl RoundParams {
             None | Some("null") => None,
             Some(json) => {
                 let text = raw::string(json).ok_or_else(|| Fault::invalid_params("`requestState` must be a string"))?;
-                Some(keys.open(&binding.digest(), &text)?)
+                Some(states.open(&binding.digest(), &text)?)
             }
         };
         Ok(Self { responses, state })
@@ -81,7 +81,7 @@ pub(crate) struct RoundsRequester {
     once: OnceValues,
     /// The capabilities that the client declared, as JSON.
     capabilities: Box<str>,
-    keys: Arc<StateKeys>,
+    states: Arc<RoundStates>,
     binding: Binding,
     encoding: Arc<Encoding>,
     /// The `traceparent` of the round.
@@ -106,11 +106,7 @@ struct Round {
 /// The future that waits for a key.
 struct KeyWait(Pin<Box<dyn Future<Output = ()> + Send>>);
 
-impl fmt::Debug for KeyWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyWait").finish_non_exhaustive()
-    }
-}
+debug!(KeyWait, self);
 
 /// A question to which this round has no response.
 #[derive(Debug)]
@@ -134,7 +130,7 @@ impl RoundsRequester {
     pub(crate) fn new(
         params: RoundParams,
         capabilities: &str,
-        keys: Arc<StateKeys>,
+        states: Arc<RoundStates>,
         binding: Binding,
         encoding: Arc<Encoding>,
         traceparent: Option<String>,
@@ -152,7 +148,7 @@ impl RoundsRequester {
             round: Arc::new(Mutex::new(round)),
             once: once.into(),
             capabilities: capabilities.into(),
-            keys,
+            states,
             binding,
             encoding,
             traceparent,
@@ -202,7 +198,7 @@ impl RoundsRequester {
         let (answered, once) = (round.answered.clone(), self.once.lock().clone());
         let traceparent = self.traceparent.clone();
         let state = RequestState { asked, answered, rejected, once, traceparent };
-        let state = self.keys.seal(&self.binding.digest(), state)?;
+        let state = self.states.keep(&self.binding.digest(), state)?;
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         let mut requests = Object::begin(result.key("inputRequests"));
@@ -276,9 +272,8 @@ impl ClientRequester for RoundsRequester {
             return Poll::Ready(None);
         }
         let is_plain = round.answered.is_empty() && self.once.lock().is_empty();
-        if round.key_wait.is_none() && !is_plain && !self.keys.is_ready() {
-            let keys = Arc::clone(&self.keys);
-            round.key_wait = Some(KeyWait(Box::pin(async move { keys.ready().await })));
+        if round.key_wait.is_none() && !is_plain {
+            round.key_wait = self.states.until_ready().map(|wait| KeyWait(Box::pin(wait)));
         }
         if let Some(KeyWait(wait)) = &mut round.key_wait {
             task::ready!(wait.as_mut().poll(cx));

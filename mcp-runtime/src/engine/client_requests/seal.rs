@@ -17,7 +17,7 @@ use chacha20poly1305::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::state::{KEY_ID_LEN, RequestState, StateKey};
+use super::state::{KEY_ID_LEN, RequestState, StateKey, check_size, invalid_state, json};
 use crate::{
     backend::Timestamp,
     engine::replicas::{Replicas, SharedKeys},
@@ -27,8 +27,6 @@ use crate::{
 };
 
 const NONCE_LEN: usize = 24;
-/// The maximum size in bytes of a state, which is sent with every round.
-const MAX_STATE_LEN: usize = 1 << 20;
 /// The minimum time between two generated keys.
 const MIN_ROTATION: Duration = Duration::from_secs(60);
 /// The first byte of a sealed state.
@@ -86,16 +84,16 @@ impl StateKeys {
         self.replicas.as_ref()?.keys()
     }
 
-    /// Returns whether a state can be sealed now.
-    pub(super) fn is_ready(&self) -> bool {
-        self.shared().is_none_or(SharedKeys::is_ready)
-    }
-
-    /// Waits until a state can be sealed, for as long as a response of the backend may take.
-    pub(super) async fn ready(&self) {
-        if let Some(keys) = self.shared() {
-            keys.ready().await;
-        }
+    /// Returns a future that waits until a state can be sealed, for as long as a response of the backend may take. Returns
+    /// `None` if a state can be sealed now.
+    pub(super) fn until_ready(self: &Arc<Self>) -> Option<impl Future<Output = ()> + use<>> {
+        self.shared().filter(|keys| !keys.is_ready())?;
+        let states = Arc::clone(self);
+        Some(async move {
+            if let Some(keys) = states.shared() {
+                keys.ready().await;
+            }
+        })
     }
 
     /// Encodes a state for the client to return.
@@ -104,14 +102,9 @@ impl StateKeys {
     ///
     /// Fails if the state is too large, if the operating system provides no randomness, or if the keys are shared and
     /// the backend has never responded.
-    pub(super) fn seal(&self, binding: &[u8; 32], state: RequestState) -> Result<String, Fault> {
+    pub(super) fn keep(&self, binding: &[u8; 32], state: RequestState) -> Result<String, Fault> {
         let bytes = if state.is_plain() { plain(&state)? } else { self.sealed(binding, state)? };
-        if bytes.len() > MAX_STATE_LEN {
-            return Err(Fault::internal(format!(
-                "the state of the request is too large: {} bytes, the limit is {MAX_STATE_LEN}",
-                bytes.len()
-            )));
-        }
+        check_size(bytes.len())?;
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
@@ -138,10 +131,7 @@ impl StateKeys {
     /// the client.
     pub(super) fn open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Fault> {
         self.try_open(binding, text).map_err(|rejection| match rejection {
-            Rejection::Invalid(reason) => {
-                tracing::warn!(reason, "rejected a `requestState`");
-                Fault::invalid_params("`requestState` is invalid for this request or has expired: retry without it")
-            }
+            Rejection::Invalid(reason) => invalid_state(reason),
             Rejection::Retry(fault) => fault,
         })
     }
@@ -216,10 +206,6 @@ fn plain(state: &RequestState) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(value).map_err(|_| Fault::internal("the state of the request cannot be encoded"))
-}
-
 fn cannot_seal() -> Fault {
     Fault::internal("the state of the request cannot be sealed")
 }
@@ -232,7 +218,7 @@ mod tests {
         super::state::{AnsweredQuestion, Binding},
         *,
     };
-    use crate::engine::client_requests::state::KEY_LEN;
+    use crate::engine::client_requests::state::{KEY_LEN, MAX_STATE_LEN};
 
     fn binding() -> Binding {
         Binding {
@@ -269,7 +255,7 @@ mod tests {
     #[test]
     fn a_state_opens_for_its_own_request_only() {
         let keys = keys(&[1]);
-        let sealed = keys.seal(&binding().digest(), state()).unwrap();
+        let sealed = keys.keep(&binding().digest(), state()).unwrap();
         for (label, binding, opens) in [
             ("same request", binding(), true),
             (
@@ -292,13 +278,13 @@ mod tests {
     #[test]
     fn unknown_keys_and_expired_states_are_rejected_and_rotated_keys_still_open() {
         let binding = binding().digest();
-        let sealed = keys(&[1]).seal(&binding, state()).unwrap();
+        let sealed = keys(&[1]).keep(&binding, state()).unwrap();
         assert!(keys(&[2, 1]).open(&binding, &sealed).is_ok());
         assert!(keys(&[2]).open(&binding, &sealed).is_err());
         assert!(keys(&[]).open(&binding, &sealed).is_err());
         assert!(keys_of("mail", &[1]).open(&binding, &sealed).is_err(), "of another server");
         let short_lived = StateKeys::new(vec![StateKey::new([1; KEY_LEN])], Duration::ZERO, "files", None);
-        let expired = short_lived.seal(&binding, state()).unwrap();
+        let expired = short_lived.keep(&binding, state()).unwrap();
         assert_eq!(short_lived.try_open(&binding, &expired), Err(Rejection::Invalid("expired")));
     }
 
@@ -306,7 +292,7 @@ mod tests {
     fn every_change_of_a_sealed_state_is_detected() {
         let keys = keys(&[1]);
         let binding = binding().digest();
-        let sealed = keys.seal(&binding, state()).unwrap();
+        let sealed = keys.keep(&binding, state()).unwrap();
         let bytes = URL_SAFE_NO_PAD.decode(&sealed).unwrap();
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
@@ -323,7 +309,7 @@ mod tests {
     fn a_plain_state_needs_no_key_and_must_not_contain_responses() {
         let asked = RequestState { asked: state().asked, ..RequestState::default() };
         let binding = binding().digest();
-        let plain = keys(&[1]).seal(&binding, asked.clone()).unwrap();
+        let plain = keys(&[1]).keep(&binding, asked.clone()).unwrap();
         assert_eq!(keys(&[2]).open(&binding, &plain).unwrap(), asked);
         assert!(keys(&[1]).open(&binding, &format!("{plain}-TAMPERED")).is_err());
         let mut with_responses = vec![PLAIN];
@@ -335,7 +321,7 @@ mod tests {
     fn a_key_is_generated_on_first_use() {
         let keys = keys(&[]);
         let binding = binding().digest();
-        let sealed = keys.seal(&binding, state()).unwrap();
+        let sealed = keys.keep(&binding, state()).unwrap();
         assert_eq!(keys.open(&binding, &sealed).unwrap(), state());
     }
 
@@ -348,7 +334,7 @@ mod tests {
             let mut ring = keys.own.lock();
             ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
             drop(ring);
-            keys.seal(&binding, state()).unwrap()
+            keys.keep(&binding, state()).unwrap()
         };
         let first = seal_with_new_key();
         let second = seal_with_new_key();
@@ -365,6 +351,6 @@ mod tests {
     fn states_above_the_size_limit_are_rejected() {
         let once = HashMap::from([("page".to_owned(), "x".repeat(MAX_STATE_LEN))]);
         let state = RequestState { once, ..RequestState::default() };
-        assert!(keys(&[1]).seal(&binding().digest(), state).is_err());
+        assert!(keys(&[1]).keep(&binding().digest(), state).is_err());
     }
 }

@@ -6,11 +6,9 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
-use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use crate::{jsonrpc::canonical, random};
+use crate::{error::Fault, jsonrpc::canonical};
 
 /// The state that is passed from a round that ends with questions to the next round of the call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +46,7 @@ impl RequestState {
     /// Returns whether the state needs no seal. Without responses and values, its only purpose is to prevent a response
     /// from being used for another question. Servers that share no key can therefore continue each other's calls after
     /// the first round.
+    #[cfg(feature = "sealed-state")]
     pub(super) fn is_plain(&self) -> bool {
         self.answered.is_empty() && self.once.is_empty()
     }
@@ -67,26 +66,71 @@ pub(crate) struct Binding {
 impl Binding {
     /// Returns a digest of the request. Arguments that differ only in their formatting have the same digest.
     pub(super) fn digest(&self) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        for part in [self.principal.as_deref().unwrap_or_default(), self.method, &self.name] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        hash.update([u8::from(self.principal.is_some())]);
-        hash.update(canonical(&self.arguments));
-        hash.finalize().into()
+        let text = |part: &str| [&(part.len() as u64).to_le_bytes(), part.as_bytes()].concat();
+        digest(&[
+            &text(self.principal.as_deref().unwrap_or_default()),
+            &text(self.method),
+            &text(&self.name),
+            &[u8::from(self.principal.is_some())],
+            canonical(&self.arguments).as_bytes(),
+        ])
     }
 }
 
 /// Returns a digest that distinguishes a question from other questions with the same key, in this request and in all
 /// other requests.
 pub(super) fn question_digest(binding: &[u8; 32], method: &str, params: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update(binding);
-    hash.update(method);
-    hash.update([0]);
-    hash.update(params);
-    URL_SAFE_NO_PAD.encode(&hash.finalize()[..16])
+    URL_SAFE_NO_PAD.encode(&digest(&[binding, method.as_bytes(), &[0], params.as_bytes()])[..16])
+}
+
+/// Returns a digest of the concatenation of parts.
+#[cfg(feature = "sealed-state")]
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    use sha2::Digest as _;
+
+    sha2::Sha256::digest(parts.concat()).into()
+}
+
+/// Returns a digest of the concatenation of parts. It depends on random keys and never leaves the process, so a client
+/// cannot search for two requests with the same digest.
+#[cfg(not(feature = "sealed-state"))]
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    use std::{
+        hash::{BuildHasher as _, RandomState},
+        sync::LazyLock,
+    };
+
+    static KEYS: LazyLock<[RandomState; 4]> = LazyLock::new(|| std::array::from_fn(|_| RandomState::new()));
+    let bytes = parts.concat();
+    let mut digest = [0; 32];
+    for (part, key) in digest.chunks_exact_mut(8).zip(&*KEYS) {
+        part.copy_from_slice(&key.hash_one(&bytes).to_le_bytes());
+    }
+    digest
+}
+
+/// The maximum size in bytes of a state, which is sent with every round or kept between rounds.
+pub(super) const MAX_STATE_LEN: usize = 1 << 20;
+
+/// Returns the error of a state whose encoding is larger than [`MAX_STATE_LEN`].
+pub(super) fn check_size(bytes: usize) -> Result<(), Fault> {
+    if bytes <= MAX_STATE_LEN {
+        return Ok(());
+    }
+    let message = format!("the state of the request is too large: {bytes} bytes, the limit is {MAX_STATE_LEN}");
+    Err(Fault::internal(message))
+}
+
+/// Encodes a state, or what contains one.
+pub(super) fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
+    serde_json::to_vec(value).map_err(|_| Fault::internal("the state of the request cannot be encoded"))
+}
+
+/// Returns the error of a state that is invalid, has expired, or belongs to another request. The reason is logged and
+/// not sent to the client.
+pub(super) fn invalid_state(reason: &'static str) -> Fault {
+    tracing::warn!(reason, "rejected a `requestState`");
+    Fault::invalid_params("`requestState` is invalid for this request or has expired: retry without it")
 }
 
 pub(super) const KEY_LEN: usize = 32;
@@ -112,20 +156,23 @@ impl StateKey {
     }
 
     /// Creates a random key, or returns `None` if the operating system provides no randomness.
+    #[cfg(feature = "sealed-state")]
     pub(crate) fn random() -> Option<Self> {
         let mut bytes = [0; KEY_LEN];
-        random::fill(&mut bytes).then_some(Self(bytes))
+        crate::random::fill(&mut bytes).then_some(Self(bytes))
     }
 
     /// Returns an identifier of the key that does not reveal it.
+    #[cfg(feature = "sealed-state")]
     pub(crate) fn id(&self) -> [u8; KEY_ID_LEN] {
         let mut id = [0; KEY_ID_LEN];
-        id.copy_from_slice(&Sha256::digest(self.0)[..KEY_ID_LEN]);
+        id.copy_from_slice(&digest(&[&self.0])[..KEY_ID_LEN]);
         id
     }
 
-    pub(super) fn cipher(&self) -> XChaCha20Poly1305 {
-        XChaCha20Poly1305::new(&self.0.into())
+    #[cfg(feature = "sealed-state")]
+    pub(super) fn cipher(&self) -> chacha20poly1305::XChaCha20Poly1305 {
+        chacha20poly1305::KeyInit::new(&self.0.into())
     }
 }
 

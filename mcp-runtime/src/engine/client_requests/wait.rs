@@ -94,11 +94,10 @@ const MAX_CACHED_BYTES: usize = 16 << 10;
 ///
 /// See [Roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes).
 #[derive(Debug)]
-pub(crate) struct RootsCache {
-    /// Whether the client announces changes. Otherwise, nothing is cached.
-    is_enabled: bool,
-    state: Mutex<State>,
-}
+pub(crate) struct RootsCache(
+    /// `None` if the client does not announce changes. Then nothing is cached.
+    Option<Box<Mutex<State>>>,
+);
 
 #[derive(Debug, Default)]
 struct State {
@@ -113,27 +112,28 @@ pub(crate) struct RootsVersion(u64);
 impl RootsCache {
     /// Creates the cache of a client with these capabilities, an object as JSON.
     pub(crate) fn new(capabilities: &str) -> Self {
-        Self { is_enabled: announces_root_changes(capabilities), state: Mutex::default() }
+        Self(announces_root_changes(capabilities).then(Box::default))
     }
 
     /// Returns the cached answer to a question. Returns `None` if nothing is cached, or if the question is not about
     /// roots.
     pub(crate) fn answer(&self, question: &Question) -> Option<String> {
-        let is_cached = self.is_enabled && question.capabilities == [Capability::Roots];
-        is_cached.then(|| self.state.lock().answer.as_deref().map(str::to_owned))?
+        let state = self.0.as_ref().filter(|_| question.capabilities == [Capability::Roots])?;
+        state.lock().answer.as_deref().map(str::to_owned)
     }
 
     /// Returns the version of the roots, to be read before the client is asked.
     pub(crate) fn version(&self) -> RootsVersion {
-        self.state.lock().version
+        self.0.as_ref().map(|state| state.lock().version).unwrap_or_default()
     }
 
     /// Caches the answer to a question about roots, unless they have changed since `version` or the answer is too long.
     pub(crate) fn store(&self, question: &Question, version: RootsVersion, answer: &str) {
-        if !self.is_enabled || question.capabilities != [Capability::Roots] || answer.len() > MAX_CACHED_BYTES {
+        let Some(state) = &self.0 else { return };
+        if question.capabilities != [Capability::Roots] || answer.len() > MAX_CACHED_BYTES {
             return;
         }
-        let mut state = self.state.lock();
+        let mut state = state.lock();
         if state.version == version {
             state.answer = Some(answer.into());
         }
@@ -141,8 +141,10 @@ impl RootsCache {
 
     /// Discards the answer, because the client has announced a change.
     pub(crate) fn invalidate(&self) {
-        let mut state = self.state.lock();
-        state.version.0 += 1;
-        state.answer = None;
+        if let Some(state) = &self.0 {
+            let mut state = state.lock();
+            state.version.0 += 1;
+            state.answer = None;
+        }
     }
 }

@@ -1,13 +1,13 @@
 use std::{fmt, sync::Arc};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
+#[cfg(feature = "cluster")]
+use super::LayerBackend;
 use crate::{
-    backend::Backend,
-    engine::{call::server_fn::Completion, request::start::call_span},
+    debug::debug,
+    engine::{call::server_fn::Completion, request::start::CallSpan},
     error::Fault,
     handler::{
         Caller, Context, Finished, Function, Input,
@@ -39,8 +39,6 @@ pub struct Call {
     arguments: Arc<str>,
     /// The completion of an argument, if that is called instead of the function.
     completion: Option<Arc<Completion>>,
-    /// The backend that the processes of the service share. `None` for a single process.
-    backend: Option<Arc<SharedBackend>>,
     /// The position of the layer that receives the call.
     position: LayerPosition,
 }
@@ -49,6 +47,7 @@ pub struct Call {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LayerPosition {
     /// Distinguishes the keys of the layer in a backend from the keys of other layers.
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes share a backend"))]
     pub(super) index: usize,
     /// Whether the layer applies to every call.
     pub(super) is_general: bool,
@@ -101,8 +100,8 @@ impl fmt::Display for CallKind {
 }
 
 impl Call {
-    pub(crate) fn new(context: Context, arguments: &str, backend: Option<Arc<SharedBackend>>) -> Self {
-        Self { context, arguments: arguments.into(), completion: None, backend, position: LayerPosition::default() }
+    pub(crate) fn new(context: Context, arguments: &str) -> Self {
+        Self { context, arguments: arguments.into(), completion: None, position: LayerPosition::default() }
     }
 
     /// Returns the call with a completion in place of its function.
@@ -171,8 +170,10 @@ impl Call {
 
     /// Returns the backend that the processes of the service share, for layers that count or keep something for all of
     /// them. Returns `None` if the server has no [backend](crate::Server::backend).
+    #[cfg(feature = "cluster")]
     pub fn backend(&self) -> Option<LayerBackend<'_>> {
-        self.backend.as_deref().map(|shared| LayerBackend::new(shared, self.position.index))
+        let shared = self.context.call().states.get()?;
+        Some(LayerBackend::new(shared, self.position.index))
     }
 
     /// Returns the sender of the request.
@@ -258,8 +259,11 @@ impl Call {
     /// Calls the function. A layer may replace the outcome, so errors are logged here.
     pub(super) async fn run(self) -> Finished {
         let context = self.context.clone();
-        let span = call_span(Some(&context), || format!("function {}", context.call().name));
-        let mut finished = self.run_function().instrument(span).await;
+        let span = CallSpan::new(&context, || format!("function {}", context.call().name));
+        let mut finished = match span {
+            CallSpan::Fixed(span) => self.run_function().instrument(span).await,
+            span @ CallSpan::Following(_) => span.around(Box::pin(self.run_function())).await,
+        };
         if let Err(error) = &mut finished.outcome {
             error.log(&context.call().name, context.request_id());
         }
@@ -304,73 +308,4 @@ impl Call {
     }
 }
 
-impl fmt::Debug for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("kind", &self.kind()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
-
-/// The number of bytes of a hash. Finding two names with the same hash is infeasible.
-const HASH_BYTES: usize = 24;
-
-/// The backend that the processes of a service share, and the name of the server.
-#[derive(Debug)]
-pub(crate) struct SharedBackend {
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) server: Box<str>,
-}
-
-/// The backend that the processes of a service share, as one layer sees it. [`Call::backend`](super::Call::backend)
-/// returns it.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use mcp_runtime::{backend::{RecordCondition, Records as _}, layers::{Call, Next, Outcome}};
-///
-/// /// Rejects all calls of a user for a minute after `lock_me`, in all processes.
-/// async fn locked(call: Call, next: Next) -> Outcome {
-///     let Some(shared) = call.backend() else { return next.run(call).await };
-///     let (backend, key) = (shared.get(), shared.key(call.caller().principal().unwrap_or_default()));
-///     match backend.get(&key).await {
-///         Ok(None) => {}
-///         Ok(Some(_)) => return Outcome::error(&call, "locked: retry in a minute"),
-///         Err(error) => tracing::warn!(%error, "cannot see whether the user is locked"),
-///     }
-///     if call.name() == "lock_me" {
-///         let _ = backend.set(&key, RecordCondition::Always, Vec::new(), Duration::from_secs(60)).await;
-///     }
-///     next.run(call).await
-/// }
-/// # mcp_runtime::layers::from_fn(locked);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct LayerBackend<'a> {
-    shared: &'a SharedBackend,
-    position: usize,
-}
-
-impl<'a> LayerBackend<'a> {
-    pub(super) fn new(shared: &'a SharedBackend, position: usize) -> Self {
-        Self { shared, position }
-    }
-
-    /// Returns the backend.
-    pub fn get(self) -> &'a Arc<dyn Backend> {
-        &self.shared.backend
-    }
-
-    /// Returns a key for records, logs and topics of this layer.
-    ///
-    /// It is a hash of `name`, the name of the server, and the position of the layer among the layers of the server. It
-    /// is therefore the same in all processes that run the same program, other layers and servers have other keys, and
-    /// the key does not reveal the name.
-    pub fn key(self, name: &str) -> String {
-        let mut hasher = Sha256::new();
-        hasher.update((self.shared.server.len() as u64).to_le_bytes());
-        hasher.update(&*self.shared.server);
-        hasher.update((self.position as u64).to_le_bytes());
-        hasher.update(name);
-        format!("mcp/1/layer/{}", URL_SAFE_NO_PAD.encode(&hasher.finalize()[..HASH_BYTES]))
-    }
-}
+debug!(Call, self, kind: self.kind(), name: self.name());

@@ -7,14 +7,12 @@ use std::{
     vec,
 };
 
-use tracing::Instrument as _;
-
 use super::{
     call::{Call, LayerPosition},
     outcome::Outcome,
 };
 use crate::{
-    engine::{call::running::GuardedCall, request::start::call_span},
+    engine::{call::running::GuardedCall, request::start::CallSpan},
     handler::{CallFuture, Function, entry::EntryInfo},
 };
 
@@ -294,9 +292,9 @@ struct Positioned {
 
 impl Layer for Positioned {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
-        let span = call_span(Some(&call.context), || format!("layer {}", self.name));
+        let span = CallSpan::new(&call.context, || format!("layer {}", self.name));
         let running = span.in_scope(|| self.layer.call(call.at(self.position), next));
-        if span.is_disabled() { running } else { Box::pin(running.instrument(span)) }
+        span.around(running)
     }
 }
 

@@ -5,10 +5,11 @@ use std::{borrow::Cow, sync::Arc};
 use crate::{
     engine::{
         call::{
-            prepare::{admit, check_in_flight, layered, method_call, share, timeout},
+            prepare::{admit, check_in_flight, method_call, share, timeout},
             running,
             server_fn::{Completion, CompletionSource},
         },
+        layers,
         request::{
             context::{RequestContext, authorize},
             params,
@@ -28,6 +29,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     request.budgets().admit_completion(request.connection.clock.last())?;
     let (target, referenced) = referenced_function(request)?;
     authorize(request, referenced)?;
+    request.operation.set_function(referenced);
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(argument.member("name"), "argument.name")?;
     let value = params::string(argument.member("value"), "argument.value")?;
@@ -43,7 +45,6 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         return Ok(());
     }
     check_in_flight(request)?;
-    request.operation.set_function(referenced);
     let call = Call {
         function: Some(Arc::clone(referenced)),
         subject: "completion/complete".into(),
@@ -56,7 +57,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         None => completion.complete(&call_context, &value, context),
         Some(next) => {
             let arguments = layered_arguments(argument.text(), context);
-            next.start(layered(request, &call_context, &arguments).completing(completion))
+            next.start(layers::Call::new(call_context.clone(), &arguments).completing(completion))
         }
     };
     call_context.run_future(request, permit, running, out);

@@ -62,7 +62,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     let encoded = if listed.is_limited() || depends_on_caller {
         None
     } else {
-        request.registry.lists(&pager).page(kind, cursor.as_deref())
+        registry.prepared_page(&pager, kind, cursor.as_deref())
     };
     if let Some(page) = encoded {
         running::write_result(out, request.id, page);
@@ -174,7 +174,8 @@ pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills: Vec<_> = request.registry.skills().all().iter().collect();
     let pager = request.engine().pager(request.dialect());
-    let page = pager.page_of(("skills", "skills"), &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
+    let list = ("skills", "skills", EntryKind::Resource);
+    let page = pager.page_of(list, &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }
@@ -205,7 +206,8 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
         return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
     };
     let pager = Pager { caches: None, ..request.engine().pager(request.dialect()) };
-    let page = pager.page_of((&*uri, "resources"), &children, cursor.as_deref(), |info, _| sees(info))?;
+    let list = (&*uri, "resources", EntryKind::Resource);
+    let page = pager.page_of(list, &children, cursor.as_deref(), |info, _| sees(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }

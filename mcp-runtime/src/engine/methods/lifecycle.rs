@@ -76,9 +76,9 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
 /// Handles `notifications/initialized`: releases the messages that were held back.
 pub(crate) fn initialized(connection: &ConnectionContext) {
     tracing::debug!("the client is ready");
-    if let Some(session) = connection.session.get() {
-        session.set_initialized();
-        connection.tell_replicas(|| SessionMessage::Change(SessionChange::Initialized));
+    // Copies of a session count as initialized, so only the process that has opened it may be waiting.
+    if connection.session.get().is_some_and(|session| !session.set_initialized()) {
+        connection.tell_replicas(|| SessionMessage::Initialized);
     }
 }
 

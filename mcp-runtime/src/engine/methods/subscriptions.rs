@@ -9,7 +9,9 @@ use crate::{
         replicas::{SessionChange, SessionMessage},
         request::{
             context::{RequestContext, authorize},
+            method::Method,
             params,
+            source::VisibleTo,
         },
         subscriptions::{
             filter::{Filter, Listener, too_many_listeners, too_many_resources},
@@ -19,6 +21,7 @@ use crate::{
     },
     error::Fault,
     handler::Function,
+    registry::Kinds,
 };
 
 /// The maximum number of open `subscriptions/listen` requests per connection. Further requests are rejected.
@@ -29,41 +32,42 @@ const MAX_LISTENERS: usize = 1024;
 /// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
 pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
-    let subscriber = subscriber(request, "resources/subscribe")?;
+    let subscriber = subscriber(request, Method::Subscribe)?;
     let visible = request.visible_to();
-    let Some(found) = request.registry.resource(&uri, |function| visible.sees(function)) else {
-        return Err(Fault::ResourceNotFound(uri.into_owned()));
-    };
-    authorize(request, found.function)?;
-    subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
-    announce(found.function, &uri);
+    let sees = |function: &Function| visible.sees(function);
+    if !is_skill_file(request, &visible, &uri) {
+        let Some(found) = request.registry.resource(&uri, sees) else {
+            return Err(Fault::ResourceNotFound(uri.into_owned()));
+        };
+        authorize(request, found.function)?;
+    }
+    subscriber.subscribe_resource(&uri, &sees).map_err(|_| too_many_resources())?;
     let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
     request.connection.tell_replicas(subscribed);
     running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
 }
 
-/// Tells the entry of a resource that a client has subscribed to a URI.
-fn announce(function: &Function, uri: &str) {
-    if let Some(subscribed) = function.common().handler.closures().and_then(|closures| closures.subscribed.as_ref()) {
-        subscribed(uri);
-    }
-}
-
 /// Ends the session's subscription to a resource.
 pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
-    subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
+    subscriber(request, Method::Unsubscribe)?.unsubscribe_resource(&uri);
     let unsubscribed = || SessionMessage::Change(SessionChange::Unsubscribed(uri.into_owned()));
     request.connection.tell_replicas(unsubscribed);
     running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
 }
 
+/// Returns whether a URI is that of a file of a skill. Such files do not change while the server runs, so subscriptions to
+/// them are accepted and stay silent.
+fn is_skill_file(request: &RequestContext<'_>, visible: &VisibleTo, uri: &str) -> bool {
+    request.registry.skills().file(uri, |info| visible.sees_entry(info)).is_some()
+}
+
 /// Returns the subscriber of the session. A session that was opened before the server announced changes has none.
-fn subscriber<'a>(request: &RequestContext<'a>, method: &str) -> Result<&'a Subscriber, Fault> {
+fn subscriber<'a>(request: &RequestContext<'a>, method: Method) -> Result<&'a Subscriber, Fault> {
     let subscriber = request.session().and_then(|session| session.subscriber.as_ref());
-    subscriber.ok_or_else(|| Fault::MethodNotFound(method.to_owned()))
+    subscriber.ok_or_else(|| Fault::MethodNotFound(method.name().to_owned()))
 }
 
 /// Notifies the client of changes until it cancels the request or the server shuts down.
@@ -73,12 +77,13 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     }
     let (engine, connection) = (request.engine(), request.connection);
     let (registry, visible) = (request.registry, request.visible_to());
-    let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
+    let sees = |function: &Function| visible.sees(function);
+    let is_known = |uri: &str| is_skill_file(request, &visible, uri) || registry.resource(uri, sees).is_some();
     let capabilities = registry.capabilities();
-    let requested = Filter::read(request.params)?;
+    let requested = Filter::read(request.params, Kinds::listed_in(request.dialect()))?;
     tasks::check_filter(request, &requested)?;
     // One challenge names the scopes of all resources.
-    request.sender_access().check(&required_scopes("subscriptions/listen", request))?;
+    request.sender_access().check(&required_scopes(Method::Listen.name(), request))?;
     let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
     if connection.in_flight.listener_count() >= MAX_LISTENERS {
         let message =
@@ -90,15 +95,11 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let subscriber = subscriber.ok_or_else(too_many_listeners)?;
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
     let watch = tasks::watch(request, &filter)?;
-    let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
+    let mut listener =
+        Listener::start(subscriber, &filter, &sees, request.id, &connection.outbox, request.encoding(), permit);
     listener.operation = request.operation.take();
     if let Some(watch) = watch {
         listener.watch_tasks(watch());
-    }
-    for uri in filter.resources.iter().flatten() {
-        if let Some(found) = registry.resource(uri, |function| visible.sees(function)) {
-            announce(found.function, uri);
-        }
     }
     connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         request.operation.restore(&listener.operation);

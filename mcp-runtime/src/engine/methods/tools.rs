@@ -31,11 +31,9 @@ pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
 
 /// Compares the arguments that the transport repeats in headers with the arguments in the message.
 fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str) -> Result<(), Fault> {
-    let Some(source) = request.connection.source.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
-    if !request.has(Feature::RequestMeta) {
-        return Ok(());
-    }
+    let source = request.connection.source.as_ref().filter(|_| request.has(Feature::RequestMeta));
+    let Some(source) = source.filter(|_| !tool.contract.headers().is_empty()) else { return Ok(()) };
     let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| raw::member(json, name));
-    let mirrored = tool.headers.iter().map(|header| (header.name.as_str(), value(&header.path)));
+    let mirrored = tool.contract.headers().iter().map(|header| (header.name.as_str(), value(&header.path)));
     source.check_arguments(&mirrored.collect::<Vec<_>>())
 }

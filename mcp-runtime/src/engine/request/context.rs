@@ -13,6 +13,7 @@ use crate::{
     auth::{Identity, Scopes},
     engine::{
         call::{batch::Batch, in_flight::InFlight, running::Clock},
+        client_requests::RoundStates,
         outbox::Outbox,
         rates::FlowControl,
         replicas::SessionMessage,
@@ -39,10 +40,15 @@ pub(crate) struct ConnectionContext {
     pub(crate) source: Option<Arc<dyn RequestSource>>,
     /// Whether the connection serves a single exchange, so that a session opened on it outlives it.
     pub(crate) is_single_exchange: bool,
+    /// Whether the messages arrive on the stdin of the process.
+    pub(crate) is_stdio: bool,
     pub(crate) clock: Clock,
     /// The messages for other replicas that must be sent before the transmission is answered. Contains at most one
     /// message for each message of a transmission.
     pub(crate) outgoing: Mutex<Vec<SessionMessage>>,
+    /// The states of the requests of the connection between their rounds.
+    #[cfg(not(feature = "sealed-state"))]
+    pub(crate) round_states: OnceLock<Arc<RoundStates>>,
 }
 
 impl ConnectionContext {
@@ -53,6 +59,14 @@ impl ConnectionContext {
             Some(source) => source.principal(),
             None => self.engine.profile.local_identity.as_ref().map(|identity| identity.principal()),
         }
+    }
+
+    /// Returns what seals or keeps the states of requests between their rounds.
+    pub(crate) fn round_states(&self) -> &Arc<RoundStates> {
+        #[cfg(feature = "sealed-state")]
+        return &self.engine.round_states;
+        #[cfg(not(feature = "sealed-state"))]
+        self.round_states.get_or_init(|| Arc::new(RoundStates::new(self.engine.profile.limits.round_ttl)))
     }
 
     /// Keeps a message for the other replicas, if they know the session.
@@ -162,6 +176,7 @@ impl<'a> RequestContext<'a> {
     pub(crate) fn unnamed_caller(&self) -> Caller {
         Caller {
             local_identity: self.local_identity().cloned(),
+            is_stdio: self.connection.is_stdio && self.connection.source.is_none(),
             client: None,
             revision: self.dialect.dialect.revision(),
             head: self.connection.source.as_ref().map(|source| Arc::clone(source) as _),
@@ -257,6 +272,25 @@ impl RequestDialect {
                 "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with `initialize`",
             )),
         }
+    }
+}
+
+impl RequestDialect {
+    /// Determines the dialect of a notification, which need not name a version.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if there is neither a session nor a stateless revision.
+    pub(crate) fn of_notification(
+        session: Option<&'static Dialect>,
+        source: Option<&dyn RequestSource>,
+        params: &Params<'_>,
+    ) -> Result<Self, Fault> {
+        let of_source = || source.map_or(Some(revision::newest()), RequestSource::notification_dialect);
+        let dialect = session.or_else(of_source).ok_or_else(|| Fault::invalid_params("no session was opened"))?;
+        let named = params.meta.protocol_version.map(|_| params.meta.stateless()).transpose()?;
+        let (dialect, level) = named.unwrap_or((dialect, None));
+        Ok(Self { dialect, level })
     }
 }
 

@@ -5,61 +5,28 @@
 use std::{
     borrow::Cow,
     cell::Cell,
-    fmt,
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use tracing::Span;
 
+use super::method::Method;
 use crate::{
+    debug::debug,
     error::{Fault, FaultClass},
     excerpt::excerpt,
     handler::{Function, entry::EntryKind},
     jsonrpc::{Id, raw},
-    revision::Dialect,
-    telemetry::{self, EnterContext, Network, SharedTelemetry, Telemetry, TraceCarrier},
+    revision::{self, Dialect},
+    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, Unsampled},
 };
-
-/// The methods that the runtime knows. Others are counted as [`OTHER`].
-const METHODS: [&str; 27] = [
-    "tools/call",
-    "tools/list",
-    "resources/read",
-    "resources/list",
-    "resources/templates/list",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "resources/directory/read",
-    "prompts/get",
-    "prompts/list",
-    "completion/complete",
-    "ping",
-    "initialize",
-    "server/discover",
-    "logging/setLevel",
-    "skills/list",
-    "skills/get",
-    "subscriptions/listen",
-    "tasks/get",
-    "tasks/result",
-    "tasks/list",
-    "tasks/cancel",
-    "tasks/update",
-    "notifications/initialized",
-    "notifications/cancelled",
-    "notifications/progress",
-    "notifications/roots/list_changed",
-];
-
-/// The methods of requests to the client.
-const CLIENT_METHODS: [&str; 4] = ["elicitation/create", "sampling/createMessage", "roots/list", "ping"];
 
 /// The name of all unknown methods, whose number clients could otherwise increase without bound.
 pub(crate) const OTHER: &str = "_OTHER";
 
 pub(super) fn known_method(method: &str) -> &'static str {
-    METHODS.into_iter().chain(CLIENT_METHODS).find(|known| *known == method).unwrap_or(OTHER)
+    Method::named(method).map_or_else(|| revision::method_name(method).unwrap_or(OTHER), Method::name)
 }
 
 /// How a request ended.
@@ -73,10 +40,7 @@ pub(crate) enum Ending {
     Fault(Fault, Option<&'static str>),
 }
 
-const INITIALIZE: &str = "initialize";
-
-/// Codes of errors that the client caused. The conventions do not count them as errors of the server.
-const CALLER_FAULTS: [i32; 5] = [-32700, -32600, -32601, -32602, -32002];
+const INITIALIZE: &str = Method::Initialize.name();
 
 /// The class of a result with `isError`.
 pub(crate) const TOOL_ERROR: &str = "tool_error";
@@ -100,8 +64,8 @@ impl Ending {
 /// An operation that has not ended. If it is dropped, it was cancelled.
 pub(crate) struct Operation {
     pub(crate) span: Span,
-    /// The context of an operation that is not sampled.
-    pub(crate) unsampled: Option<EnterContext>,
+    /// Set if the operation is not sampled.
+    pub(crate) unsampled: Option<Unsampled>,
     /// `None` without telemetry, and once the operation has ended or was [taken](Self::take).
     measured: Cell<Option<Box<Measured>>>,
     /// Whether there is telemetry. Without it, the methods return at once.
@@ -125,15 +89,15 @@ pub(super) struct Measured {
 impl Operation {
     /// Creates an operation without a span, which is not measured.
     pub(crate) fn none() -> Self {
-        Self::unmeasured(Span::none())
+        Self::unmeasured(Span::none(), None)
     }
 
     #[inline]
-    pub(super) fn unmeasured(span: Span) -> Self {
-        Self { span, unsampled: None, measured: Cell::new(None), is_measured: false }
+    pub(super) fn unmeasured(span: Span, unsampled: Option<Unsampled>) -> Self {
+        Self { span, unsampled, measured: Cell::new(None), is_measured: false }
     }
 
-    pub(super) fn measured(span: Span, unsampled: Option<EnterContext>, measured: Measured) -> Self {
+    pub(super) fn measured(span: Span, unsampled: Option<Unsampled>, measured: Measured) -> Self {
         Self { span, unsampled, measured: Cell::new(Some(Box::new(measured))), is_measured: true }
     }
 
@@ -208,7 +172,7 @@ impl Operation {
 
     /// Links the span to that of the request that this one continues.
     pub(crate) fn continues(&self, traceparent: &str) {
-        let earlier = TraceCarrier::validated(|key| (key == "traceparent").then_some(Cow::Borrowed(traceparent)));
+        let earlier = TraceCarrier::validated(|key| (key == 0).then_some(Cow::Borrowed(traceparent)));
         if !self.span.is_disabled() && !earlier.is_empty() {
             self.update(|measured| measured.telemetry.span_continues(&self.span, &earlier));
         }
@@ -227,13 +191,10 @@ impl Operation {
         }
     }
 
-    /// Returns the trace context that a request to the client carries, without values that violate their format.
+    /// Returns the trace context that a request to the client carries.
     pub(crate) fn carrier(&self) -> TraceCarrier<'static> {
         let mut carrier = TraceCarrier::default();
-        self.update(|measured| {
-            let own = measured.telemetry.inject(&self.span);
-            carrier = TraceCarrier::validated(|key| own.get(key).map(|value| Cow::Owned(value.to_owned())));
-        });
+        self.update(|measured| carrier = measured.telemetry.inject(&self.span));
         carrier
     }
 
@@ -281,7 +242,7 @@ impl Operation {
                 let code = dialect.code(fault);
                 let text = code.to_string();
                 self.span.record("rpc.response.status_code", &*text);
-                if !measured.is_sent && class.is_none() && CALLER_FAULTS.contains(&code) {
+                if !measured.is_sent && class.is_none() && revision::is_failure(code) == Some(false) {
                     return measured.record(None, Some(code));
                 }
                 // Its message repeats headers and arguments.
@@ -306,11 +267,7 @@ impl Drop for Operation {
     }
 }
 
-impl fmt::Debug for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Operation").field("span", &self.span).finish_non_exhaustive()
-    }
-}
+debug!(Operation, self, span: self.span);
 
 impl Measured {
     pub(super) fn new(

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::method::{Method, Subject};
 use crate::{
     error::Fault,
     jsonrpc::{MAX_ID_BYTES, Object, RawJson, raw},
@@ -37,6 +38,8 @@ pub(crate) struct Meta<'a> {
     pub(crate) client_capabilities: Option<RawJson<'a>>,
     pub(crate) client_info: Option<RawJson<'a>>,
     pub(crate) log_level: Option<RawJson<'a>>,
+    /// `traceparent`, `tracestate` and `baggage`.
+    pub(crate) trace: [Option<RawJson<'a>>; 3],
 }
 
 impl<'a> Params<'a> {
@@ -58,13 +61,13 @@ impl<'a> Params<'a> {
         params
     }
 
-    /// Returns the JSON of the name, URI or id that a request refers to, if its method has one.
+    /// Returns the JSON of the name, URI or id that a request refers to, if HTTP repeats it in a header.
     pub(crate) fn subject(&self, method: &str) -> Option<RawJson<'a>> {
-        match method {
-            "tools/call" | "prompts/get" => self.name,
-            "resources/read" => self.uri,
-            "tasks/get" | "tasks/update" | "tasks/cancel" => self.member("taskId"),
-            _ => None,
+        match Method::named(method)?.subject() {
+            Subject::Name => self.name,
+            Subject::Uri => self.uri,
+            Subject::Task => self.member("taskId"),
+            Subject::UnmirroredUri | Subject::Absent => None,
         }
     }
 
@@ -112,7 +115,7 @@ impl<'a> Params<'a> {
 }
 
 impl<'a> Meta<'a> {
-    fn read(whole: RawJson<'a>) -> Self {
+    pub(crate) fn read(whole: RawJson<'a>) -> Self {
         let mut meta = Self { whole: Some(whole), ..Self::default() };
         for (name, value) in raw::members(whole.text()) {
             let value = RawJson::new(value);
@@ -122,6 +125,9 @@ impl<'a> Meta<'a> {
                 "io.modelcontextprotocol/clientCapabilities" => meta.client_capabilities = Some(value),
                 "io.modelcontextprotocol/clientInfo" => meta.client_info = Some(value),
                 "io.modelcontextprotocol/logLevel" => meta.log_level = Some(value),
+                "traceparent" => meta.trace[0] = Some(value),
+                "tracestate" => meta.trace[1] = Some(value),
+                "baggage" => meta.trace[2] = Some(value),
                 _ => {}
             }
         }

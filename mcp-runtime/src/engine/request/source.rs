@@ -2,16 +2,17 @@
 
 use std::{
     any::Any,
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use crate::{
     auth::{AccessRules, Scopes},
+    debug::debug,
     error::Fault,
     handler::{Caller, Function, RequestHead, entry::EntryInfo},
     jsonrpc::RawJson,
+    revision::Dialect,
 };
 
 /// The capacity of a transport that a call occupies until the permit is dropped.
@@ -32,6 +33,9 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     ///
     /// Returns a fault if the transport names a version in which every request must contain its version.
     fn check_unversioned(&self) -> Result<(), Fault>;
+
+    /// Returns the revision of a notification outside of a session, or `None` if the transport rejects it.
+    fn notification_dialect(&self) -> Option<&'static Dialect>;
 
     /// Compares arguments with the copies that the transport carries, such as HTTP headers. Each argument is a name,
     /// and the JSON of its value if it has one.
@@ -132,11 +136,7 @@ impl Visibility {
     }
 }
 
-impl fmt::Debug for Visibility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Visibility")
-    }
-}
+debug!(Visibility, self);
 
 /// The entries that a caller sees: all of them, unless the server has a [`Visibility`].
 #[derive(Debug, Clone, Default)]

@@ -1,11 +1,18 @@
 //! Starts operations: for messages of the client, and for requests to it.
 
-use std::{borrow::Cow, time::Instant};
+use std::{
+    borrow::Cow,
+    cell::LazyCell,
+    pin::Pin,
+    task::{Context as TaskContext, Poll},
+    time::Instant,
+};
 
-use tracing::{Span, field::Empty};
+use tracing::{Instrument as _, Level, Span, field::Empty, span::Id as SpanId};
 
 use super::{
     context::ConnectionContext,
+    method::{Method, Subject},
     operation::{Measured, Operation, head_address, head_network, id_text, known_method, shown_principal},
     params::Params,
 };
@@ -25,7 +32,7 @@ impl Operation {
     #[inline]
     pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
         match &connection.engine.profile.telemetry {
-            None => Self::unmeasured(message_span(connection, method, params, id, None, false)),
+            None => Self::unmeasured(message_span(connection, method, params, id, None, false), None),
             Some(telemetry) => Self::start_measured(telemetry, connection, method, params, id),
         }
     }
@@ -38,24 +45,28 @@ impl Operation {
         params: &Params<'_>,
         id: Option<&Id>,
     ) -> Self {
-        let network = network(connection);
-        let trace = TraceContext { meta: params.meta.whole, head: connection.source.as_deref().map(|it| it as _) };
+        let trace = TraceContext { meta: &params.meta.trace, head: connection.source.as_deref().map(|it| it as _) };
         let unsampled = telemetry.unsampled(&trace);
-        let span = message_span(connection, method, params, id, Some((telemetry, network)), unsampled.is_some());
+        let span = message_span(connection, method, params, id, Some(telemetry), unsampled.is_some());
         if !span.is_disabled() {
             let _entered = enter(unsampled.as_ref());
             telemetry.span_created(&span, &trace);
         }
+        if span.is_disabled() && unsampled.as_ref().is_some_and(|unsampled| !unsampled.is_measured) {
+            return Self::unmeasured(span, unsampled);
+        }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
         let start = connection.clock.last();
-        let measured = Measured::new(telemetry, record, known_method(method), network, start);
+        let measured = Measured::new(telemetry, record, known_method(method), network(connection), start);
         Self::measured(span, unsampled, measured)
     }
 
     /// Starts the operation of a request to the client of a session.
     pub(crate) fn to_client(session: &Session, method: &str) -> Self {
-        let Some(SessionTelemetry { telemetry, network, .. }) = &session.telemetry else { return Self::none() };
+        let Some(SessionTelemetry { telemetry, network, .. }) = session.telemetry.as_deref() else {
+            return Self::none();
+        };
         let (method, version) = (known_method(method), session.info.dialect.name());
         let span = tracing::info_span!(
             target: "mcp_runtime::request",
@@ -92,9 +103,10 @@ impl Operation {
         let call = context.call();
         let unsampled = context.shared().unsampled.clone();
         let _entered = enter(unsampled.as_ref());
+        let caller = caller_span(telemetry.map(|it| it as _), context.principal(), || None);
         let span = tracing::info_span!(
             target: "mcp_runtime::request",
-            parent: None,
+            parent: caller.id(),
             "mcp.task",
             otel.name = telemetry.map(|_| format!("task {}", call.name)).as_deref(),
             otel.status_code = Empty,
@@ -111,12 +123,12 @@ impl Operation {
         );
         span.follows_from(Span::current());
         let Some(telemetry) = telemetry else {
-            return Self::unmeasured(span);
+            return Self::unmeasured(span, unsampled);
         };
         let head = context.head();
         if !span.is_disabled() {
-            let meta = context.shared().meta.as_deref().map(RawJson::new);
-            telemetry.span_created(&span, &TraceContext { meta, head });
+            let meta = context.shared().meta.as_deref().map(|meta| super::params::Meta::read(RawJson::new(meta)).trace);
+            telemetry.span_created(&span, &TraceContext { meta: &meta.unwrap_or_default(), head });
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
@@ -135,12 +147,14 @@ fn message_span(
     method: &str,
     params: &Params<'_>,
     id: Option<&Id>,
-    telemetry: Option<(&dyn Telemetry, Network)>,
+    telemetry: Option<&dyn Telemetry>,
     is_unsampled: bool,
 ) -> Span {
-    let network = telemetry.map(|(_, network)| network);
-    let source = connection.source.as_deref().filter(|_| network.is_some());
-    let address = source.and_then(|source| head_address(source));
+    // Most messages have no span.
+    let network = LazyCell::new(|| telemetry.map(|_| network(connection)));
+    let address = LazyCell::new(|| network.and_then(|_| head_address(connection.source.as_deref()?)));
+    let caller = caller_span(telemetry, connection.principal(), || Span::current().id());
+    let _inside = caller.enter();
     // Telemetry does not want the spans of the second target, which is known before a message arrives.
     macro_rules! span {
         ($target:literal) => {
@@ -163,7 +177,7 @@ fn message_span(
                 jsonrpc.request.id = id.map(id_text).as_deref().map(excerpt).as_deref(),
                 rpc.response.status_code = Empty,
                 error.type = Empty,
-                enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),
+                enduser.id = shown_principal(telemetry, connection.principal()).as_deref(),
                 network.transport = network.map(|network| network.transport),
                 network.protocol.name = network.and_then(|network| network.protocol_name),
                 network.protocol.version = network.and_then(|network| network.protocol_version),
@@ -176,21 +190,91 @@ fn message_span(
     if is_unsampled { span!("mcp_runtime::request::unsampled") } else { span!("mcp_runtime::request") }
 }
 
+/// Creates the span that names the principal to the log if the span of the operation must not, since it leaves the
+/// machine, and telemetry can tell them apart.
+fn caller_span(
+    telemetry: Option<&dyn Telemetry>,
+    principal: Option<&str>,
+    around: impl FnOnce() -> Option<SpanId>,
+) -> Span {
+    let is_hidden = |telemetry: &dyn Telemetry| !telemetry.names_users() && telemetry.names_users_in_log();
+    let hidden = principal.filter(|_| telemetry.is_some_and(is_hidden));
+    hidden.map_or_else(Span::none, |principal| {
+        let id = &*excerpt(principal);
+        tracing::info_span!(target: "mcp_runtime::request::caller", parent: around(), "mcp.caller", enduser.id = id)
+    })
+}
+
 /// Creates the span of a function or of a layer. Its level keeps it out of logs of level `info`, which name the request.
-/// A call that may become a task has none: it would keep the span of the request open. Neither has one that is not
-/// sampled.
 #[inline]
-pub(crate) fn call_span(context: Option<&Context>, title: impl FnOnce() -> String) -> Span {
-    let shared = context.map(Context::shared);
-    if shared.is_some_and(|call| call.task.is_some() || call.unsampled.is_some()) {
-        return Span::none();
-    }
+pub(crate) fn call_span(title: impl FnOnce() -> String) -> Span {
     tracing::debug_span!(target: "mcp_runtime::call", "mcp.call", otel.name = &*title())
+}
+
+/// The span around the future of a function or of a layer. A call that is not sampled has none.
+pub(crate) enum CallSpan {
+    Fixed(Span),
+    /// The call may become a task, whose span is then around the rest of it.
+    Following(String),
+}
+
+impl CallSpan {
+    pub(crate) fn new(context: &Context, title: impl FnOnce() -> String) -> Self {
+        let call = context.shared();
+        if call.unsampled.is_some() {
+            return Self::Fixed(Span::none());
+        }
+        if call.task.is_some() && tracing::span_enabled!(target: "mcp_runtime::call", Level::DEBUG) {
+            return Self::Following(title());
+        }
+        Self::Fixed(call_span(title))
+    }
+
+    /// Runs what creates the future.
+    pub(crate) fn in_scope<T>(&self, start: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Fixed(span) => span.in_scope(start),
+            Self::Following(_) => start(),
+        }
+    }
+
+    pub(crate) fn around<'a, T: 'a>(self, running: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+        match self {
+            Self::Fixed(span) if span.is_disabled() => running,
+            Self::Fixed(span) => Box::pin(running.instrument(span)),
+            Self::Following(title) => Box::pin(Following { running, title, span: Span::none(), around: None }),
+        }
+    }
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A future with a span inside of the current one, even if another one becomes the current one: its first span would
+/// keep the span of the request open for as long as the task runs.
+struct Following<'a, T> {
+    running: BoxFuture<'a, T>,
+    title: String,
+    span: Span,
+    /// The span that `span` is inside of.
+    around: Option<SpanId>,
+}
+
+impl<T> Future for Following<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
+        let Self { running, title, span, around } = self.get_mut();
+        let current = Span::current().id();
+        if span.is_disabled() || *around != current {
+            (*span, *around) = (call_span(|| title.clone()), current);
+        }
+        span.in_scope(|| running.as_mut().poll(cx))
+    }
 }
 
 /// Returns the URI in the request of a method that has one.
 fn resource_uri<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
-    matches!(method, "resources/read" | "resources/subscribe" | "resources/unsubscribe")
+    matches!(Method::named(method)?.subject(), Subject::Uri | Subject::UnmirroredUri)
         .then(|| params.uri.and_then(RawJson::string))?
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Subscriber};
+use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber};
 use crate::{
     counters::{Counted, Counter},
     engine::{
@@ -16,9 +16,9 @@ use crate::{
         tasks::TaskWatch,
     },
     error::Fault,
-    handler::{Encoding, entry::EntryKind, member},
+    handler::{Encoding, member},
     jsonrpc::{Id, RawJson, raw, write},
-    registry::{Kinds, ServerCapabilities},
+    registry::{Kinds, ListKind, ServerCapabilities},
     revision::encode::{self, Object},
 };
 
@@ -39,20 +39,20 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads the filter of a request.
+    /// Reads the filter of a request whose dialect announces the changes of these lists.
     ///
     /// # Errors
     ///
     /// Returns a fault if the filter is missing, or if a member has the wrong type or too many elements.
-    pub(crate) fn read(params: &Params<'_>) -> Result<Self, Fault> {
+    pub(crate) fn read(params: &Params<'_>, kinds: Kinds) -> Result<Self, Fault> {
         let filter =
             params.member("notifications").ok_or_else(|| Fault::invalid_params("`notifications` is missing"))?;
         if !filter.is_object() {
             return Err(Fault::invalid_params("`notifications` must be an object"));
         }
         let mut requested = Self::default();
-        for (kind, name) in Kinds::ALL.iter().filter_map(|kind| Some((kind, kind.list_filter()?))) {
-            match filter.member(name).map(RawJson::text) {
+        for (kind, name) in kinds.iter().filter_map(|kind| Some((kind, list_filter(kind)?))) {
+            match filter.member(&name).map(RawJson::text) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
                 Some(_) => {
@@ -86,8 +86,8 @@ impl Filter {
     /// Writes the filter as a JSON object.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
-        for name in self.lists.iter().filter_map(EntryKind::list_filter) {
-            object.raw(name, b"true");
+        for name in self.lists.iter().filter_map(list_filter) {
+            object.raw(&name, b"true");
         }
         if let Some(resources) = &self.resources {
             encode::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));
@@ -97,6 +97,11 @@ impl Filter {
         }
         object.end();
     }
+}
+
+/// Returns the member that asks for changes to a list.
+fn list_filter(kind: ListKind) -> Option<String> {
+    Some(format!("{}ListChanged", kind.announced()?))
 }
 
 fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
@@ -157,10 +162,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Acknowledges the request, and starts to notify the client of the changes that its filter selects.
+    /// Acknowledges the request, and starts to notify the client, which sees the functions that `sees` accepts, of the
+    /// changes that its filter selects.
     pub(crate) fn start(
         subscriber: Subscriber,
         filter: &Filter,
+        sees: &Sees<'_>,
         id: &Id,
         outbox: &Arc<Outbox>,
         encoding: &Arc<Encoding>,
@@ -170,7 +177,7 @@ impl Listener {
         write_acknowledgement(&mut acknowledgement, id, filter);
         // The acknowledgement must precede every notification.
         outbox.open_listener(&acknowledgement);
-        subscriber.subscribe(filter.lists, filter.resources.as_deref().unwrap_or_default());
+        subscriber.subscribe(filter.lists, filter.resources.as_deref().unwrap_or_default(), sees);
         Self {
             subscriber,
             outbox: Arc::clone(outbox),
@@ -249,7 +256,7 @@ mod tests {
         let subscriber = Subscriber::of_request(&subscriptions, &outbox, "1").unwrap();
         let filter = Filter { lists: Kinds::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
         let id = Id::from_json("1").unwrap();
-        let listener = Listener::start(subscriber, &filter, &id, &outbox, &encoding, None);
+        let listener = Listener::start(subscriber, &filter, &|_| true, &id, &outbox, &encoding, None);
         subscriptions.lists_changed(Kinds::ALL);
         subscriptions.resource_updated("a:b");
         listener.end(&id);

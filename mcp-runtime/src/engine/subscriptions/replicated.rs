@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::subscriber::Subscriptions;
 #[cfg(feature = "http")]
-use super::subscriber::{Subject, Subscriber};
+use super::subscriber::{Subject, Subscriber, release};
 use crate::registry::Kinds;
 
 impl Subscriptions {
@@ -28,20 +28,25 @@ impl Subscriber {
     /// Subscribes to these resources, and ends the subscriptions to other resources. Subscriptions beyond the limits
     /// are ignored. If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has
     /// increased, their resources count as updated.
-    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) {
+    ///
+    /// Returns a function that tells the author's code, for the caller to run without locks. It considers all functions,
+    /// since the record of a session does not tell which of them the client sees.
+    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) -> impl FnOnce() + use<'_> {
         let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
-        for uri in known.iter().filter(|uri| !uris.contains(uri)) {
-            self.unsubscribe_resource(uri);
+        let ended = known.iter().filter(|uri| !uris.contains(uri));
+        let ended: Vec<_> = ended.map(|uri| (uri.clone(), self.remove_resource(uri))).collect();
+        let mut added = uris.to_vec();
+        added.retain(|uri| self.insert_resource(uri).unwrap_or_default());
+        if since.is_some_and(|since| since != self.updates()) {
+            let is_new = |uri: &str| added.iter().any(|added| added == uri);
+            let subscriptions = self.subscriptions();
+            for subscription in subscriptions.iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
+                subscription.resource_updated();
+            }
         }
-        for uri in uris.iter().filter(|uri| !known.contains(uri)) {
-            let _ = self.subscribe_resource(uri);
-        }
-        if since.is_none_or(|since| since == self.updates()) {
-            return;
-        }
-        let is_new = |uri: &str| !known.iter().any(|known| known == uri);
-        for subscription in self.subscriptions().iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
-            subscription.resource_updated();
+        move || {
+            ended.into_iter().for_each(|(uri, guard)| release(&uri, guard));
+            added.iter().for_each(|uri| self.announce(uri, &|_| true));
         }
     }
 

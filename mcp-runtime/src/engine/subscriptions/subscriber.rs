@@ -5,19 +5,23 @@
 //! entry per subject, however often the subject changes.
 
 use std::{
-    collections::HashMap,
+    any::Any,
+    collections::{BTreeMap, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use crate::{
+    debug::debug,
     engine::outbox::{Outbox, PendingNotifications},
-    handler::{comma, entry::EntryKind},
+    handler::{Function, comma},
     jsonrpc::write,
     mutex::Mutex,
-    registry::Kinds,
+    registry::{Kinds, ListKind},
+    revision::Dialect,
 };
 
 /// The maximum number of resources that a subscriber may subscribe to.
@@ -27,13 +31,23 @@ pub(crate) const MAX_URI_BYTES: usize = 256 << 10;
 /// The maximum number of open `subscriptions/listen` requests per server. Further requests are rejected.
 const MAX_LISTENERS: usize = 10_000;
 
+/// The value that the author's code returns for a subscription, until the subscription ends.
+pub(crate) type Guard = Box<dyn Any + Send + Sync>;
+
+/// Returns whether a subscriber sees a function.
+pub(crate) type Sees<'a> = dyn Fn(&Function) -> bool + 'a;
+
+/// Tells the author's code of a subscription to a URI.
+type OnSubscribe = dyn Fn(&str, &Sees<'_>) -> Option<Guard> + Send + Sync;
+
 /// The subscriptions of a server.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
     /// The number of updates of resources since the server started.
     pub(super) updates: AtomicU64,
+    on_subscribe: OnceLock<Box<OnSubscribe>>,
 }
 
 /// The subscriptions by subject. Each `Vec` is sorted by number.
@@ -45,13 +59,14 @@ pub(super) struct Index {
 }
 
 /// A receiver of notifications: a session or a `subscriptions/listen` request. Dropping it ends its subscriptions.
-#[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(super) server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
     subscriptions: Mutex<Vec<Arc<Subscription>>>,
+    /// At most one for each subscription to a resource.
+    guards: Mutex<BTreeMap<String, Guard>>,
 }
 
 /// The error for a subscriber that exceeds [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
@@ -59,6 +74,11 @@ pub(crate) struct Subscriber {
 pub(crate) struct TooManyResources;
 
 impl Subscriptions {
+    /// Sets the function that learns of subscriptions to resources.
+    pub(crate) fn on_subscribe(&self, function: impl Fn(&str, &Sees<'_>) -> Option<Guard> + Send + Sync + 'static) {
+        let _ = self.on_subscribe.set(Box::new(function));
+    }
+
     /// Notifies the subscribers of the lists of these kinds.
     pub(crate) fn lists_changed(&self, kinds: Kinds) {
         for subscription in &self.index().lists {
@@ -82,6 +102,10 @@ impl Subscriptions {
         self.index.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+debug!(Subscriber, self, subscriptions: self.subscriptions);
+
+debug!(Subscriptions, self, index: self.index, listeners: self.listeners);
 
 impl Index {
     fn next_number(&mut self) -> u64 {
@@ -110,12 +134,13 @@ impl Index {
 }
 
 impl Subscriber {
-    /// Creates the subscriber of a session, which is subscribed to every list. Its notifications are held back until
-    /// [`ready`](Self::ready) is called.
-    pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>) -> Self {
+    /// Creates the subscriber of a session, which is subscribed to every list of its dialect. Its notifications are held
+    /// back until [`ready`](Self::ready) is called.
+    pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, dialect: &Dialect) -> Self {
         let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
-        let subscriber = Self { server, outbox, subscription_id: None, subscriptions: Mutex::default() };
-        subscriber.subscribe_lists(Kinds::ALL, Subscription::held);
+        let (subscriptions, guards) = Default::default();
+        let subscriber = Self { server, outbox, subscription_id: None, subscriptions, guards };
+        subscriber.subscribe_lists(Kinds::listed_in(dialect), Subscription::held);
         subscriber
     }
 
@@ -127,17 +152,34 @@ impl Subscriber {
             server.listeners.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        Some(Self { server, outbox, subscription_id: Some(id.into()), subscriptions: Mutex::default() })
+        let (subscriptions, guards) = Default::default();
+        Some(Self { server, outbox, subscription_id: Some(id.into()), subscriptions, guards })
     }
 
     /// Subscribes to the lists of these kinds and to resources. The URIs must be distinct.
-    pub(crate) fn subscribe(&self, kinds: Kinds, uris: &[String]) {
+    pub(crate) fn subscribe(&self, kinds: Kinds, uris: &[String], sees: &Sees<'_>) {
         if kinds != Kinds::default() {
             self.subscribe_lists(kinds, std::convert::identity);
         }
         let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
         subscriptions.extend(uris.iter().map(|uri| self.add_resource(&mut index, uri)));
+        drop((index, subscriptions));
+        uris.iter().for_each(|uri| self.announce(uri, sees));
+    }
+
+    /// Tells the author's code of a subscription, and keeps what it returns. The code may change the server, so no lock is held.
+    pub(super) fn announce(&self, uri: &str, sees: &Sees<'_>) {
+        let on_subscribe = self.server.on_subscribe.get();
+        let guard = on_subscribe.map(|function| catch_unwind(AssertUnwindSafe(|| function(uri, sees))));
+        let mut guard = guard.and_then(|result| result.unwrap_or_else(|_| report_panic(uri)));
+        let subscriptions = self.subscriptions();
+        // The client may have unsubscribed meanwhile.
+        if guard.is_some() && subscriptions.iter().any(|subscription| subscription.uri() == Some(uri)) {
+            guard = guard.and_then(|guard| self.guards.lock().insert(uri.to_owned(), guard));
+        }
+        drop(subscriptions);
+        release(uri, guard);
     }
 
     fn subscribe_lists(&self, kinds: Kinds, prepare: impl FnOnce(Subscription) -> Subscription) {
@@ -145,6 +187,8 @@ impl Subscriber {
         let mut index = self.server.index_mut();
         let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(kinds))));
         index.lists.push(Arc::clone(&subscription));
+        // Most sessions subscribe to nothing else.
+        subscriptions.reserve_exact(1);
         subscriptions.push(subscription);
     }
 
@@ -153,18 +197,26 @@ impl Subscriber {
     /// # Errors
     ///
     /// Returns an error if the subscriber has too many subscriptions.
-    pub(crate) fn subscribe_resource(&self, uri: &str) -> Result<(), TooManyResources> {
+    pub(crate) fn subscribe_resource(&self, uri: &str, sees: &Sees<'_>) -> Result<(), TooManyResources> {
+        if self.insert_resource(uri)? {
+            self.announce(uri, sees);
+        }
+        Ok(())
+    }
+
+    /// Subscribes to a resource, and returns whether the subscription is new and must be announced.
+    pub(super) fn insert_resource(&self, uri: &str) -> Result<bool, TooManyResources> {
         let mut subscriptions = self.subscriptions();
         let known = || subscriptions.iter().filter_map(|subscription| subscription.uri());
         if known().any(|known| known == uri) {
-            return Ok(());
+            return Ok(false);
         }
         if known().count() >= MAX_RESOURCES || known().map(str::len).sum::<usize>() + uri.len() > MAX_URI_BYTES {
             return Err(TooManyResources);
         }
         let subscription = self.add_resource(&mut self.server.index_mut(), uri);
         subscriptions.push(subscription);
-        Ok(())
+        Ok(true)
     }
 
     fn add_resource(&self, index: &mut Index, uri: &str) -> Arc<Subscription> {
@@ -176,13 +228,18 @@ impl Subscriber {
 
     /// Ends the subscription to a resource, if there is one.
     pub(crate) fn unsubscribe_resource(&self, uri: &str) {
+        release(uri, self.remove_resource(uri));
+    }
+
+    /// Ends the subscription to a resource, and returns its guard, which must be released.
+    pub(super) fn remove_resource(&self, uri: &str) -> Option<Guard> {
         let mut subscriptions = self.subscriptions();
-        if let Some(at) = subscriptions.iter().position(|subscription| subscription.uri() == Some(uri)) {
-            let subscription = subscriptions.swap_remove(at);
-            self.server.index_mut().remove(&subscription);
-            subscription.end();
-            self.discard_ended();
-        }
+        let at = subscriptions.iter().position(|subscription| subscription.uri() == Some(uri))?;
+        let subscription = subscriptions.swap_remove(at);
+        self.server.index_mut().remove(&subscription);
+        subscription.end();
+        self.discard_ended();
+        self.guards.lock().remove(uri)
     }
 
     /// Removes ended subscriptions from the outbox, where they would otherwise stay until the client reads.
@@ -203,6 +260,9 @@ impl Subscriber {
         let mut index = self.server.index_mut();
         subscriptions.iter().for_each(|subscription| index.remove(subscription));
         subscriptions.clear();
+        drop((index, subscriptions));
+        let guards = std::mem::take(&mut *self.guards.lock());
+        guards.into_iter().for_each(|(uri, guard)| release(&uri, Some(guard)));
     }
 
     fn subscription(&self, index: &mut Index, subject: Subject) -> Subscription {
@@ -212,6 +272,18 @@ impl Subscriber {
     pub(super) fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
         self.subscriptions.lock()
     }
+}
+
+/// Drops the guard of a subscription, which the author's code may have written.
+pub(super) fn release(uri: &str, guard: Option<Guard>) {
+    if catch_unwind(AssertUnwindSafe(|| drop(guard))).is_err() {
+        report_panic(uri);
+    }
+}
+
+fn report_panic(uri: &str) -> Option<Guard> {
+    tracing::error!(uri, "the function of `on_subscribe` or the value that it returned has panicked");
+    None
 }
 
 impl Drop for Subscriber {
@@ -317,9 +389,9 @@ impl Subscription {
         self.pending.fetch_or(ENDED, Ordering::AcqRel);
     }
 
-    fn write_line(&self, out: &mut Vec<u8>, method: &str, uri: Option<&str>) {
+    fn write_line(&self, out: &mut Vec<u8>, method: &[&str], uri: Option<&str>) {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","method":""#);
-        out.extend_from_slice(method.as_bytes());
+        method.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
         out.push(b'"');
         if self.subscription_id.is_some() || uri.is_some() {
             out.extend_from_slice(br#","params":{"#);
@@ -345,10 +417,10 @@ impl PendingNotifications for Subscription {
             return;
         }
         match &self.subject {
-            Subject::Resource(uri) => self.write_line(out, "notifications/resources/updated", Some(uri)),
+            Subject::Resource(uri) => self.write_line(out, &["notifications/resources/updated"], Some(uri)),
             Subject::Lists(_) => {
-                for method in Kinds(pending).iter().filter_map(EntryKind::list_changed) {
-                    self.write_line(out, method, None);
+                for list in Kinds(pending).iter().filter_map(ListKind::announced) {
+                    self.write_line(out, &["notifications/", list, "/list_changed"], None);
                 }
             }
         }
@@ -369,20 +441,21 @@ pub(super) fn write_subscription_id(out: &mut Vec<u8>, subscription_id: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::revision;
 
     #[test]
     fn ended_subscriptions_leave_the_outbox() {
         let subscriptions = Arc::<Subscriptions>::default();
         let outbox = Outbox::for_test();
-        let session = Subscriber::of_session(&subscriptions, &outbox);
+        let session = Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake());
         for round in 0..100 {
-            assert!(session.subscribe_resource("a:b").is_ok());
+            assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
             subscriptions.resource_updated("a:b");
             assert_eq!(outbox.pending(), 1, "{round}");
             session.unsubscribe_resource("a:b");
             assert_eq!(outbox.pending(), 0, "{round}");
         }
-        assert!(session.subscribe_resource("a:b").is_ok());
+        assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
         subscriptions.resource_updated("a:b");
         drop(session);
         assert!(outbox.is_empty());

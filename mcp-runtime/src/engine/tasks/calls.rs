@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     engine::{
-        call::prepare::{answer_with, call_function, call_with, layered, prepare, requester, run, share},
+        call::prepare::{answer_with, call_function, call_with, prepare, requester, run, share},
+        layers,
         request::{context::RequestContext, params},
     },
     error::Fault,
@@ -68,7 +69,7 @@ fn call_as_task(
     });
     let owner = task_owner(request)?;
     let started = match next {
-        Some(next) => Ok(next.start(layered(request, &context, arguments))),
+        Some(next) => Ok(next.start(layers::Call::new(context.clone(), arguments))),
         None => context.start(handler, Input::new(function, context.call(), Some(&context), arguments)),
     };
     let running = match started {

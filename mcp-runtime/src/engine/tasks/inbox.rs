@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use tokio::sync::{Notify, SetOnce, oneshot};
 
 use super::task::TaskInput;
-use crate::{engine::client_requests::InputResponse, error::Fault, handler::ask::Question, mutex::Mutex};
+use crate::{
+    engine::client_requests::InputResponse, error::Fault, excerpt::beginning, handler::ask::Question, mutex::Mutex,
+};
 
 /// The maximum size of a status message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -184,11 +186,7 @@ impl UsedKeys {
 
 /// Truncates a text to the maximum size of a status message.
 pub(super) fn truncated(text: &str) -> String {
-    let mut end = text.len().min(MAX_MESSAGE_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    beginning(text, MAX_MESSAGE_BYTES).to_owned()
 }
 
 #[cfg(test)]

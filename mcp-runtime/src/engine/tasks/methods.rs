@@ -12,7 +12,7 @@ use super::{
 use crate::{
     engine::{
         call::prepare::{admit, answer_with, check_in_flight},
-        request::context::RequestContext,
+        request::{context::RequestContext, method::Method},
         subscriptions::filter::Filter,
     },
     error::Fault,
@@ -22,38 +22,28 @@ use crate::{
 };
 
 /// Answers a `tasks/…` request.
-pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let (in_session, by_extension) = (request.has(Feature::SessionTasks), request.has(Feature::TaskExtension));
-    let is_supported = match method {
-        "tasks/get" | "tasks/cancel" => in_session || by_extension,
-        "tasks/list" | "tasks/result" => in_session,
-        "tasks/update" => by_extension,
-        _ => false,
-    };
-    if !is_supported {
-        return Err(Fault::MethodNotFound(method.to_owned()));
-    }
-    if by_extension && !is_declared(request.params) {
+pub(crate) fn request(method: Method, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if request.has(Feature::TaskExtension) && !is_declared(request.params) {
         return Err(undeclared());
     }
     check_in_flight(request)?;
     request.budgets().admit_task_request(request.connection.clock.last())?;
     match method {
-        "tasks/list" => {
+        Method::ListTasks => {
             let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
             let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
             let after = request.params.cursor()?.map(|cursor| decode_cursor(&tasks, &cursor, &owner)).transpose()?;
             let page_size = engine.profile.limits.page_size;
             let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
-            answer(request, "tasks/list", page, out);
+            answer(request, method, page, out);
         }
-        "tasks/result" => result(request, out)?,
-        "tasks/update" => {
+        Method::TaskResult => result(request, out)?,
+        Method::UpdateTask => {
             let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
-            answer(request, "tasks/update", task.update(responses), out);
+            answer(request, method, task.update(responses), out);
         }
-        "tasks/cancel" => answer(request, "tasks/cancel", task_request(request)?.cancel(), out),
-        _ => answer(request, "tasks/get", task_request(request)?.get(), out),
+        Method::CancelTask => answer(request, method, task_request(request)?.cancel(), out),
+        _ => answer(request, method, task_request(request)?.get(), out),
     }
     Ok(())
 }
@@ -61,17 +51,24 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
 /// Answers a request that takes as long as a client waits.
 fn answer(
     request: &RequestContext<'_>,
-    method: &'static str,
+    method: Method,
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
     out: &mut Vec<u8>,
 ) {
-    answer_with(request, method, request.engine().profile.limits.timeout, None, logged(request, method, result), out);
+    answer_with(
+        request,
+        method.name(),
+        request.engine().profile.limits.timeout,
+        None,
+        logged(request, method, result),
+        out,
+    );
 }
 
 /// Logs a request about tasks when it ends: its sender and its task, but nothing that the task contains.
 fn logged(
     request: &RequestContext<'_>,
-    method: &'static str,
+    method: Method,
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
 ) -> impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static {
     let sender = tracing::enabled!(target: LOG_TARGET, tracing::Level::INFO).then(|| {
@@ -88,10 +85,12 @@ fn logged(
         if let Some((principal, session, task)) = &sender {
             let (principal, session, task) = (principal.as_deref(), session.as_deref(), task.as_deref());
             match &result {
-                Ok(_) => tracing::info!(target: LOG_TARGET, method, task, principal, session, "task request answered"),
+                Ok(_) => {
+                    tracing::info!(target: LOG_TARGET, method = method.name(), task, principal, session, "task request answered")
+                }
                 Err(fault) => {
                     let reason = tracing::field::display(fault);
-                    tracing::info!(target: LOG_TARGET, method, task, principal, session, reason, "task request refused");
+                    tracing::info!(target: LOG_TARGET, method = method.name(), task, principal, session, reason, "task request refused");
                 }
             }
         }
@@ -102,12 +101,13 @@ fn logged(
 /// Answers `tasks/result` when the task ends. There is no timeout, since tasks expire.
 fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };
+    let method = Method::TaskResult;
+    let session = request.session().ok_or_else(|| Fault::MethodNotFound(method.name().to_owned()))?;
     let stream = QuestionStream { session: Arc::clone(session), outbox: Arc::clone(&request.connection.outbox) };
     let result = ResultRequest { request: task, stream };
     // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
     let permit = admit(request)?;
-    answer_with(request, "tasks/result", None, permit, logged(request, "tasks/result", result.wait()), out);
+    answer_with(request, method.name(), None, permit, logged(request, method, result.wait()), out);
     Ok(())
 }
 

@@ -136,7 +136,7 @@ mod tests {
         let results = StoredResults::default();
         let at = Timestamp::from_unix_millis;
         for (now, expires, mib, is_kept) in
-            [(0, 10, 20, true), (0, 20, 12, true), (9, 30, 1, false), (11, 30, 20, true)]
+            [(0, 10, 15, true), (0, 10, 5, true), (0, 20, 12, true), (9, 30, 1, false), (11, 30, 20, true)]
         {
             let permit = results.reserve("ada", mib * MIB, at(now));
             assert_eq!(permit.is_some(), is_kept, "at {now}");

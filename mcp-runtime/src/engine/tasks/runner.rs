@@ -277,6 +277,13 @@ impl Runner {
 
     fn log_end(&self, status: &str) {
         let (name, task) = (&*self.context.call().name, log_id(self.task.id()));
+        let counter = match status {
+            "completed" => Counter::CompletedTasks,
+            "failed" => Counter::FailedTasks,
+            "cancelled" => Counter::CancelledTasks,
+            _ => Counter::ExpiredTasks,
+        };
+        counter.count();
         tracing::info!(target: LOG_TARGET, name, id = self.context.request_id(), task, status, "task ended");
     }
 }

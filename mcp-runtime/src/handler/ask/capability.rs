@@ -43,6 +43,7 @@ pub enum Capability {
 
 impl Capability {
     /// Returns whether the client's capabilities, an object as JSON, allow any question.
+    #[cfg(feature = "tasks")]
     pub(crate) fn any_is_declared_in(capabilities: &str) -> bool {
         [Self::Elicitation, Self::UrlElicitation, Self::Sampling, Self::Roots]
             .into_iter()

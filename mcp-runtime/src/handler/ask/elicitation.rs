@@ -1,9 +1,7 @@
 //! Elicitation: forms and web pages.
 
 use std::{
-    fmt,
     marker::PhantomData,
-    net::{Ipv4Addr, Ipv6Addr},
     sync::{Arc, LazyLock},
 };
 
@@ -17,8 +15,10 @@ use super::{
     url_completion::Recipient,
 };
 use crate::{
+    debug::debug,
     error::{Fault, RequiredElicitation},
     handler::schema::Violation,
+    loopback::is_loopback,
     random,
     revision::{Feature, Features, encode::Object},
 };
@@ -102,11 +102,7 @@ impl<T> Clone for Elicitation<T> {
     }
 }
 
-impl<T> fmt::Debug for Elicitation<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elicitation").field("key", &self.key).field("message", &self.message).finish_non_exhaustive()
-    }
-}
+debug!(Elicitation<T>, self, key: self.key, message: self.message);
 
 impl<T: Elicit> Ask for Elicitation<T> {
     type Answer = Answer<T>;
@@ -128,29 +124,20 @@ impl<T: Elicit> Ask for Elicitation<T> {
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
-        match action(result)? {
-            Answer::Accept(content) => {
-                let content = match content {
-                    Some(content) => content,
-                    None if T::FIELDS.iter().any(|field| field.is_required()) => {
-                        return Err(InvalidAnswer::new(
-                            "`content` is missing, expected an object: the form was accepted",
-                        ));
-                    }
-                    None => Map::new(),
-                };
-                T::read(&FormContent::new(T::FIELDS, &content)?).map(Answer::Accept)
+        answer(result, |content| {
+            if content.is_none() && T::FIELDS.iter().any(|field| field.is_required()) {
+                return Err(InvalidAnswer::new("`content` is missing, expected an object: the form was accepted"));
             }
-            Answer::Decline => Ok(Answer::Decline),
-            Answer::Cancel => Ok(Answer::Cancel),
-        }
+            T::read(&FormContent::new(T::FIELDS, &content.unwrap_or_default())?)
+        })
     }
 }
 
 /// A request to the user to fill in a form whose schema is known at run time. For forms of the program, see [`Elicitation`].
 ///
 /// The answer is checked against the schema. Revision 2025-06-18 supports no lists of choices and no titled choices: a form with
-/// them is a [`Fault::MissingCapability`].
+/// them is a [`Fault::MissingCapability`]. Forms are flat in every revision: fields that are objects or lists of objects are an
+/// error.
 ///
 /// ```
 /// use mcp_runtime::ask::FormElicitation;
@@ -179,6 +166,9 @@ impl Ask for FormElicitation {
     type Answer = Answer<Map<String, Value>>;
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
+        if let Some(name) = nested_field(&self.schema) {
+            return Err(invalid_request(format!("the field `{name}` of the form contains an object: forms are flat")));
+        }
         let is_rich = features.has(Feature::RichForms);
         if !features.has(Feature::Elicitation) || !is_rich && has_rich_fields(&self.schema) {
             return Err(Capability::missing(&[Capability::Elicitation]));
@@ -203,14 +193,9 @@ impl Ask for FormElicitation {
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
-        Ok(match action(result)? {
-            Answer::Accept(content) => {
-                let content = content.unwrap_or_default();
-                parse(&self.schema, &Value::Object(content.clone()).to_string())?;
-                Answer::Accept(content)
-            }
-            Answer::Decline => Answer::Decline,
-            Answer::Cancel => Answer::Cancel,
+        answer(result, |content| {
+            let content = content.unwrap_or_default();
+            parse(&self.schema, &Value::Object(content.clone()).to_string()).map(|_| content)
         })
     }
 }
@@ -219,6 +204,14 @@ impl Ask for FormElicitation {
 fn has_rich_fields(schema: &Value) -> bool {
     let mut fields = schema["properties"].as_object().into_iter().flat_map(Map::values);
     fields.any(|field| field["type"] == "array" || field.get("oneOf").is_some() || field.get("anyOf").is_some())
+}
+
+/// Returns the name of a field that is an object or a list of objects, which no revision supports.
+fn nested_field(schema: &Value) -> Option<&str> {
+    let mut fields = schema["properties"].as_object()?.iter();
+    let is_object = |schema: &Value| schema["type"] == "object" || schema.get("properties").is_some();
+    let nested = fields.find(|(_, field)| is_object(field) || is_object(&field["items"]));
+    nested.map(|(name, _)| name.as_str())
 }
 
 /// Checks that the defaults of a form are valid, since users may accept them unchanged.
@@ -343,11 +336,7 @@ impl Ask for UrlElicitation {
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
-        Ok(match action(result)? {
-            Answer::Accept(_) => Answer::Accept(()),
-            Answer::Decline => Answer::Decline,
-            Answer::Cancel => Answer::Cancel,
-        })
+        answer(result, |_| Ok(()))
     }
 }
 
@@ -360,8 +349,11 @@ fn create(key: &str, params: Vec<u8>, capabilities: &'static [Capability]) -> Qu
     Question::new(key.to_owned(), "elicitation/create", params, capabilities)
 }
 
-/// Decodes the user's action, and the content, if any.
-fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, InvalidAnswer> {
+/// Decodes the user's action, and the content, if any, with `accept`.
+fn answer<T>(
+    result: &str,
+    accept: impl FnOnce(Option<Map<String, Value>>) -> Result<T, InvalidAnswer>,
+) -> Result<Answer<T>, InvalidAnswer> {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         json!({
             "type": "object",
@@ -372,13 +364,11 @@ fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, InvalidAns
 
     let mut result = parse(&SCHEMA, result)?;
     Ok(match result["action"].as_str() {
-        Some("accept") => Answer::Accept(match result["content"].take() {
+        Some("accept") => Answer::Accept(accept(match result["content"].take() {
             Value::Object(content) => Some(content),
             Value::Null => None,
-            other => {
-                return Err(Violation::new("content", Some(&other.to_string()), "must be an object").into());
-            }
-        }),
+            other => return Err(Violation::new("content", Some(&other.to_string()), "must be an object").into()),
+        })?),
         Some("decline") => Answer::Decline,
         _ => Answer::Cancel,
     })
@@ -404,18 +394,6 @@ fn check_url(url: &str) -> Result<(), Fault> {
         return Ok(());
     };
     Err(invalid_request(format!("the user cannot open `{url}`, expected {expected}")))
-}
-
-/// Returns whether a host with an optional port is `localhost` or a loopback address.
-fn is_loopback(authority: &str) -> bool {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    let ipv6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-        || ipv6.and_then(|host| host.parse::<Ipv6Addr>().ok()).is_some_and(|address| address.is_loopback())
 }
 
 /// A form that the user fills in: a struct that derives [`Elicit`](derive@crate::Elicit).

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Capability, url_completion::TrackedElicitation};
 use crate::{
+    debug::debug,
     error::Fault,
     handler::schema::{Checker, SchemaError, Violation, decoding_violation},
     jsonrpc::raw,
@@ -371,15 +372,7 @@ impl AskOptions {
     }
 }
 
-impl fmt::Debug for AskOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AskOptions")
-            .field("timeout", &self.timeout)
-            .field("max_timeout", &self.max_timeout)
-            .field("on_progress", &self.on_progress.is_some())
-            .finish()
-    }
-}
+debug!(AskOptions, self, timeout: self.timeout, max_timeout: self.max_timeout, on_progress: self.on_progress.is_some());
 
 impl<A: Ask> Ask for WithOptions<A> {
     type Answer = A::Answer;

@@ -1,7 +1,8 @@
 //! Reports to the client that the interaction on a web page is complete.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
+use crate::debug::debug;
 use crate::{mutex::Mutex, revision::encode::Object};
 
 /// The session that received an elicitation. Implementations refer to the session weakly, and keep nothing of it in
@@ -64,11 +65,7 @@ impl Recipient {
     }
 }
 
-impl fmt::Debug for Recipient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recipient").field("is_known", &self.0.lock().is_some()).finish_non_exhaustive()
-    }
-}
+debug!(Recipient, self, is_known: self.0.lock().is_some());
 
 /// Compares by identity.
 impl PartialEq for Recipient {

@@ -51,7 +51,7 @@ fn write_meta(out: &mut Vec<u8>, meta: &Map<String, Value>) {
 }
 
 /// The minimum time between two progress notifications of one call.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
+pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The rate limiter for the progress notifications of a call.
 #[derive(Debug, Default)]

@@ -10,7 +10,6 @@ pub use self::{messages::Amount, notifications::Notifier};
 
 use std::{
     cell::RefCell,
-    fmt,
     pin::Pin,
     sync::Arc,
     task::{self, Poll},
@@ -21,6 +20,7 @@ pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification}
 
 use crate::{
     auth::AccessRules,
+    debug::debug,
     error::Fault,
     handler::{
         call::Call,
@@ -30,7 +30,7 @@ use crate::{
     },
     jsonrpc::{Id, raw},
     race::race,
-    telemetry::EnterContext,
+    telemetry::{SharedTelemetry, Unsampled},
 };
 
 /// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
@@ -77,8 +77,10 @@ pub(crate) struct SharedCall {
     /// The capabilities that the client declared in `initialize`, as JSON. `None` for stateless requests, which declare
     /// them in `_meta`.
     pub(crate) capabilities: Option<Arc<str>>,
-    /// The context of an operation that is not sampled.
-    pub(crate) unsampled: Option<EnterContext>,
+    /// Set if the operation is not sampled.
+    pub(crate) unsampled: Option<Unsampled>,
+    /// The telemetry of the server. `None` also if neither the function nor a layer can read the request.
+    pub(crate) telemetry: Option<SharedTelemetry>,
     /// Whether the request continues an earlier round.
     pub(crate) is_continued: bool,
     /// Whether layers wrap the function. If so, they guard it themselves.
@@ -108,6 +110,7 @@ impl SharedCall {
             caller,
             capabilities: None,
             unsampled: None,
+            telemetry: None,
             is_continued: false,
             is_layered: false,
             requester: None,
@@ -210,7 +213,7 @@ impl Context {
     /// Turns the call of a `#[tool(task = "deferred")]` into a task, in which the function continues.
     ///
     /// The client receives the task instead of the result, and fetches the result later. If the client does not support
-    /// tasks or the call is already a task, this does nothing.
+    /// tasks or the call is already a task, this does nothing. Returns whether the call is a task.
     ///
     /// Requests to the client before this point belong to the call (see [`elicit`](Self::elicit)); later requests
     /// belong to the task.
@@ -238,10 +241,11 @@ impl Context {
     /// # Cancel safety
     ///
     /// The call may become a task even if the future is dropped.
-    pub async fn become_task(&self) {
-        let Some(handoff) = &self.shared.handoff else { return };
+    pub async fn become_task(&self) -> bool {
+        let Some(handoff) = &self.shared.handoff else { return self.shared.task.is_some() };
         // Without `ended`, a spawned task that calls this would wait forever once its call has returned.
         let _ = race(handoff.request(), self.ended()).await;
+        handoff.task().is_some()
     }
 
     pub(crate) fn new(shared: SharedCall) -> Self {
@@ -263,11 +267,13 @@ impl Context {
 
     /// Makes the function independent of the request that started it: [`cancel`](Self::cancel) and [`end`](Self::end)
     /// have no effect until [`attach`](Self::attach).
+    #[cfg(feature = "tasks")]
     pub(crate) fn detach(&self) {
         self.shared.lifetime.set_detached(true);
     }
 
     /// Reverses [`detach`](Self::detach).
+    #[cfg(feature = "tasks")]
     pub(crate) fn attach(&self) {
         self.shared.lifetime.set_detached(false);
     }
@@ -303,11 +309,7 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("id", &self.request_id()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
+debug!(Context, self, id: self.request_id(), name: self.name());
 
 thread_local! {
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };

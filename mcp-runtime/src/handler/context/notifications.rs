@@ -1,11 +1,13 @@
 //! Notifications with `_meta`.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     Context,
-    messages::{Amount, LogThreshold, log_notification, progress_notification},
+    messages::{Amount, LogThreshold, PROGRESS_INTERVAL, log_notification, progress_notification},
 };
 use crate::{
     handler::entry::is_extension_method,
@@ -15,11 +17,14 @@ use crate::{
 
 /// Progress and log messages.
 impl Context {
+    /// The minimum time between two progress notifications of a call.
+    pub const PROGRESS_INTERVAL: Duration = PROGRESS_INTERVAL;
+
     /// Reports progress to the client: `done` of `total`, with a message for the user.
     ///
     /// `total` is a number, or `()` if it is unknown. An empty message is omitted. Nothing is sent if the client did
-    /// not request progress, if `done` has not increased, or within 10 ms of the previous notification unless the work
-    /// is complete.
+    /// not request progress, if `done` has not increased, or within [`PROGRESS_INTERVAL`](Self::PROGRESS_INTERVAL) of
+    /// the previous notification unless the work is complete.
     ///
     /// ```
     /// # use mcp_runtime::{Context, tool};

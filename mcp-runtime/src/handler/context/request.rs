@@ -2,20 +2,23 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tracing::Span;
 
 use super::Context;
 use crate::{
     auth::{Hierarchy, Identity, Scopes},
     error::Fault,
     handler::{ask::object_member, caller::ClientInfo},
-    jsonrpc::raw,
+    jsonrpc::{RawJson, raw},
     revision::{Feature, Revision},
+    telemetry::{Telemetry as _, TraceCarrier, TraceContext},
     trace_context::{is_baggage, is_traceparent, is_tracestate},
 };
 
 /// The request, its client and its transport.
 impl Context {
-    /// Returns the id of the request, as JSON. Log records of the call carry the same id.
+    /// Returns the id of the request, as JSON. Log records of the call carry the same id. The call of a notification has an id
+    /// that is no JSON.
     pub fn request_id(&self) -> &str {
         self.call().id.as_json()
     }
@@ -60,6 +63,23 @@ impl Context {
         self.shared.caller.principal()
     }
 
+    /// Returns whether the call arrived on the stdin of the process. All such calls are from one caller, who started the
+    /// program. Calls over the streams of [`BuiltServer::serve`](crate::BuiltServer::serve) are not, since a program may
+    /// serve several, and calls of a test client are, unless it is authenticated.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the folder in which the user works.
+    /// #[tool(read_only)]
+    /// fn folder(ctx: &Context) -> Result<String, &'static str> {
+    ///     let folder = std::env::current_dir().ok().filter(|_| ctx.is_stdio());
+    ///     folder.map(|folder| folder.display().to_string()).ok_or("the user is on another machine")
+    /// }
+    /// ```
+    pub fn is_stdio(&self) -> bool {
+        self.shared.caller.is_stdio
+    }
+
     /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
     ///
     /// A value of `traceparent`, `tracestate` or `baggage` that violates W3C Trace Context or W3C Baggage is ignored,
@@ -82,6 +102,31 @@ impl Context {
             _ => true,
         };
         is_valid.then_some(value)
+    }
+
+    /// Returns the trace context for requests that the function sends to other services: that of the current span if the
+    /// server [has telemetry](crate::Server::telemetry), and otherwise the one that the client has sent, in `_meta` or in
+    /// the headers of its HTTP request.
+    ///
+    /// Pass its `baggage` on only to services that may know what the client says about itself.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the headers that a request for weather carries.
+    /// #[tool(read_only)]
+    /// fn headers(ctx: &Context) -> Vec<String> {
+    ///     let trace = ctx.trace_context();
+    ///     let headers = ["traceparent", "tracestate"].into_iter();
+    ///     headers.filter_map(|name| Some(format!("{name}: {}", trace.get(name)?))).collect()
+    /// }
+    /// ```
+    pub fn trace_context(&self) -> TraceCarrier<'static> {
+        let own = self.shared.telemetry.as_ref().map(|telemetry| telemetry.inject(&Span::current()));
+        own.unwrap_or_else(|| {
+            let meta = self.shared.meta.as_deref();
+            let meta = TraceCarrier::KEYS.map(|key| raw::member(meta?, key).map(RawJson::new));
+            TraceContext { meta: &meta, head: self.head() }.parent()
+        })
     }
 
     /// Returns an experimental capability that the client declared: an object, which may be empty. Returns `None` if

@@ -18,7 +18,7 @@ use crate::{
         Input, PromptOutput, Reply, ResourceOutput, ResultKind, ServerFnOutput, ToolOutput, finish, member,
         write_prompt, write_resource, write_tool,
     },
-    model::{CacheScope, Icon},
+    model::{CacheScope, Icon, setters},
 };
 
 /// Every closure receives the context.
@@ -91,33 +91,23 @@ macro_rules! common_setters {
     ($($entry:ident = $variant:ident,)*) => {
         $(
             impl $entry {
-                /// Sets the labels by which functions are selected, as [`EntryInfo::tags`](super::EntryInfo::tags).
-                #[must_use]
-                pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
-                    self.common.tags = tags.into_iter().map(Into::into).collect();
-                    self
-                }
+                setters! {
+                    /// Sets the labels by which functions are selected, as [`EntryInfo::tags`](super::EntryInfo::tags).
+                    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) {
+                        self.common.tags = tags.into_iter().map(Into::into).collect();
+                    }
 
-                /// Sets the OAuth scopes that a caller needs.
-                #[must_use]
-                pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
-                    self.common.scopes = EntryScopes::Scopes(scopes.into());
-                    self
-                }
+                    /// Sets the OAuth scopes that a caller needs.
+                    pub fn scopes(self, scopes: impl Into<Scopes>) {
+                        self.common.scopes = EntryScopes::Scopes(scopes.into());
+                    }
 
-                /// Leaves the entry out, with a warning in the log, if it is invalid or if its name or URI is taken. Without
-                /// it, adding the entry fails. For entries that another program describes.
-                #[must_use]
-                pub fn optional(mut self) -> Self {
-                    self.common.handler.edit(|closures| closures.is_optional = true);
-                    self
-                }
+                    /// Leaves the entry out, with a warning in the log, if it is invalid or if its name or URI is
+                    /// taken. Without it, adding the entry fails. For entries that another program describes.
+                    pub fn optional(self) { self.common.handler.edit(|closures| closures.is_optional = true); }
 
-                /// Sets the maximum duration of a call, in place of the server's default.
-                #[must_use]
-                pub fn timeout(mut self, timeout: Duration) -> Self {
-                    self.common.timeout = Some(timeout);
-                    self
+                    /// Sets the maximum duration of a call, in place of the server's default.
+                    pub fn timeout(self, timeout: Duration) { self.common.timeout = Some(timeout) }
                 }
             }
 
@@ -141,42 +131,34 @@ macro_rules! listed_setters {
     ($($entry:ident),*) => {
         $(
             impl $entry {
-                /// Sets the display name.
-                #[must_use]
-                pub fn title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
-                    self.common.title = Some(title.into());
-                    self
-                }
+                setters! {
+                    /// Sets the display name.
+                    pub fn title(self, title: impl Into<Cow<'static, str>>) { self.common.title = Some(title.into()) }
 
-                /// Sets the description, which models read.
-                #[must_use]
-                pub fn description(mut self, description: impl Into<Cow<'static, str>>) -> Self {
-                    self.common.description = description.into();
-                    self
-                }
+                    /// Sets the description, which models read.
+                    pub fn description(self, description: impl Into<Cow<'static, str>>) {
+                        self.common.description = description.into();
+                    }
 
-                /// Adds an icon.
-                #[must_use]
-                pub fn with_icon(mut self, icon: Icon) -> Self {
-                    if !icon.is_safe() {
-                        self.common.problems.push("the URI of an icon must begin with `https://` or `data:image/`".to_owned());
+                    /// Adds an icon.
+                    pub fn with_icon(self, icon: Icon) {
+                        if !icon.is_safe() {
+                            self.common.problems.push("the URI of an icon must begin with `https://` or `data:image/`".to_owned());
+                        }
+                        self.common.icons.to_mut().push(icon);
                     }
-                    self.common.icons.to_mut().push(icon);
-                    self
-                }
 
-                /// Adds a member of `_meta`.
-                #[must_use]
-                pub fn with_meta(mut self, key: impl Into<Cow<'static, str>>, value: Value) -> Self {
-                    let key = key.into();
-                    if self.common.meta.iter().any(|(other, _)| *other == key) {
-                        self.common.problems.push(format!("duplicate key `{key}` of `_meta`"));
+                    /// Adds a member of `_meta`.
+                    pub fn with_meta(self, key: impl Into<Cow<'static, str>>, value: Value) {
+                        let key = key.into();
+                        if self.common.meta.iter().any(|(other, _)| *other == key) {
+                            self.common.problems.push(format!("duplicate key `{key}` of `_meta`"));
+                        }
+                        if let Err(rule) = check_meta_key(&key) {
+                            self.common.problems.push(format!("`{key}` cannot be a key of `_meta`: {rule}"));
+                        }
+                        self.common.meta.to_mut().push((key, value.to_string().into()));
                     }
-                    if let Err(rule) = check_meta_key(&key) {
-                        self.common.problems.push(format!("`{key}` cannot be a key of `_meta`: {rule}"));
-                    }
-                    self.common.meta.to_mut().push((key, value.to_string().into()));
-                    self
                 }
             }
         )*
@@ -237,27 +219,17 @@ impl ToolEntry {
         }
     }
 
-    /// Sets the behaviour hints.
-    #[must_use]
-    pub fn hints(mut self, hints: Hints) -> Self {
-        self.hints = hints;
-        self
-    }
+    setters! {
+        /// Sets the behaviour hints.
+        pub fn hints(self, hints: Hints) { self.hints = hints }
 
-    /// Sets the JSON Schema of the structured content, for results whose type does not describe it, such as a
-    /// [`ToolResult`](crate::ToolResult).
-    #[must_use]
-    pub fn output_schema(mut self, schema: Value) -> Self {
-        self.output = OutputType::Given(schema);
-        self
-    }
+        /// Sets the JSON Schema of the structured content, for results whose type does not describe it, such as a
+        /// [`ToolResult`](crate::ToolResult).
+        pub fn output_schema(self, schema: Value) { self.output = OutputType::Given(schema) }
 
-    /// Sets whether calls may be [tasks](crate::guide::tasks).
-    #[cfg(feature = "tasks")]
-    #[must_use]
-    pub fn task(mut self, support: TaskSupport) -> Self {
-        self.task = support;
-        self
+        /// Sets whether calls may be [tasks](crate::guide::tasks).
+        #[cfg(feature = "tasks")]
+        pub fn task(self, support: TaskSupport) { self.task = support }
     }
 }
 
@@ -299,33 +271,42 @@ impl ResourceEntry {
         }
     }
 
-    /// Sets the media type.
-    #[must_use]
-    pub fn mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
+    setters! {
+        /// Sets the media type.
+        pub fn mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
+
+        /// Sets how long and by whom the contents may be cached.
+        pub fn cache(self, ttl: Duration, scope: CacheScope) { self.cache = Some((ttl, scope)) }
+
+        /// Sets the size in bytes.
+        pub fn size(self, bytes: u64) { self.size = Some(bytes) }
     }
 
-    /// Sets how long and by whom the contents may be cached.
-    #[must_use]
-    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
-        self.cache = Some((ttl, scope));
-        self
-    }
-
-    /// Sets the size in bytes.
-    #[must_use]
-    pub fn size(mut self, bytes: u64) -> Self {
-        self.size = Some(bytes);
-        self
-    }
-
-    /// Sets a function that is called, with the URI, whenever a client subscribes to the resource. It must not block.
+    /// Sets a function that is called, with the URI, whenever a client subscribes to the resource. The value that it returns
+    /// is dropped when this subscription ends. Neither the function nor that drop may block. With several replicas, it is called in each process that
+    /// has a copy of the session.
     ///
     /// [`Handle::resource_updated`](crate::Handle::resource_updated) notifies the clients.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use mcp_runtime::{Context, Server, function::ResourceEntry};
+    /// use serde_json::{Map, Value};
+    ///
+    /// let watchers = Arc::new(());
+    /// let room = ResourceEntry::new("room://{name}", "room", |_: Map<String, Value>, _: Context| async { "21 °C" });
+    /// let counted = Arc::clone(&watchers);
+    /// let server = Server::empty("house", "1.0.0").with_entry(room.on_subscribe(move |_| Arc::clone(&counted)));
+    /// // While clients are subscribed, `Arc::strong_count(&watchers)` is greater than 2.
+    /// # assert!(server.check().is_ok());
+    /// ```
     #[must_use]
-    pub fn on_subscribe(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.common.handler.edit(|closures| closures.subscribed = Some(Arc::new(function)));
+    pub fn on_subscribe<G: Send + Sync + 'static>(
+        mut self,
+        function: impl Fn(&str) -> G + Send + Sync + 'static,
+    ) -> Self {
+        self.common.handler.edit(|closures| closures.subscribed = Some(Arc::new(move |uri| Box::new(function(uri)))));
         self
     }
 }
@@ -363,6 +344,12 @@ impl MethodEntry {
     /// The result is a type that serializes to an object, to which the runtime adds `resultType` in 2026-07-28. An error
     /// is logged, and the client learns only that the method has failed, unless it is a [`Fault`](crate::Fault), which
     /// decides the code and the message.
+    ///
+    /// Clients may also send the method as a notification, which is a request without an id. Schema, scopes, layers, timeout
+    /// and the limit of calls in flight apply, the result is dropped, and an error is logged. The function cannot ask the
+    /// client, and what it sends, such as [`Context::notify`](crate::Context::notify), belongs to no request: over HTTP, it
+    /// arrives on the stream of the session, and not at all without a session. Over HTTP, a notification that lacks a scope has
+    /// status 403, and one that exceeds a limit has status 503.
     ///
     /// ```
     /// use mcp_runtime::{Context, Fault, Server, function::MethodEntry};

@@ -2,9 +2,9 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use governor::Quota;
 use tokio::sync::oneshot;
 
+use super::local::Quota;
 use crate::backend::{RecordCondition, RecordVersion};
 
 /// The longest period of a budget in nanoseconds, ten years, so that sums of times do not overflow.
@@ -28,8 +28,8 @@ pub(super) struct Rate {
 
 impl Rate {
     pub(super) fn new(quota: Quota) -> Self {
-        let burst = u64::from(quota.burst_size().get());
-        let interval = u64::try_from(quota.replenish_interval().as_nanos()).unwrap_or(u64::MAX).clamp(1, MAX_PERIOD);
+        let burst = u64::from(quota.burst);
+        let interval = u64::try_from(quota.interval.as_nanos()).unwrap_or(u64::MAX).clamp(1, MAX_PERIOD);
         Self { interval, burst, lease: (burst / LEASES).max(1) }
     }
 

@@ -2,18 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use governor::{
-    Quota, RateLimiter,
-    clock::Clock,
-    middleware::NoOpMiddleware,
-    state::{InMemoryState, NotKeyed},
-};
 use lru::LruCache;
 use tokio::time::Instant;
 
-use crate::mutex::Mutex;
+use crate::{backend::time::nanos, engine::Bucket, mutex::Mutex};
 
-pub(super) type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Duration>>;
+/// The rate of a layer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quota {
+    /// The time in which the budget for one call is replenished.
+    pub(super) interval: Duration,
+    /// The number of calls in a full budget.
+    pub(super) burst: u32,
+}
 
 /// The time since the layer was created, measured by tokio's clock.
 #[derive(Debug, Clone, Copy)]
@@ -24,38 +25,32 @@ impl Uptime {
         Self(Instant::now())
     }
 
-    pub(super) fn limiter(self, quota: Quota) -> Limiter {
-        RateLimiter::direct_with_clock(quota, self)
-    }
-
     /// Counts a call. Returns the time to wait if the rate is exceeded.
-    pub(super) fn check(self, limiter: &Limiter) -> Result<(), Duration> {
-        limiter.check().map_err(|not_until| not_until.wait_time_from(self.now()))
+    pub(super) fn check(self, budget: &Bucket) -> Result<(), Duration> {
+        budget.admit_at(nanos(self.0.elapsed())).map_err(|excess| excess.wait)
     }
 }
 
-impl Clock for Uptime {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
+impl Quota {
+    pub(super) fn budget(self) -> Bucket {
+        Bucket::new(self.interval, self.interval.saturating_mul(self.burst))
     }
 }
 
 /// The budgets that this process does not share.
-pub(super) struct LocalBudgets(Mutex<LruCache<String, Arc<Limiter>>>);
+pub(super) struct LocalBudgets(Mutex<LruCache<String, Arc<Bucket>>>);
 
 impl LocalBudgets {
     pub(super) fn new() -> Self {
         Self(Mutex::new(LruCache::unbounded()))
     }
 
-    pub(super) fn limiter(&self, key: String, max_keys: usize, make: impl FnOnce() -> Limiter) -> Arc<Limiter> {
-        let mut limiters = self.0.lock();
-        let limiter = Arc::clone(limiters.get_or_insert(key, || Arc::new(make())));
-        if limiters.len() > max_keys {
-            limiters.pop_lru();
+    pub(super) fn of(&self, key: String, max_keys: usize, quota: Quota) -> Arc<Bucket> {
+        let mut budgets = self.0.lock();
+        let budget = Arc::clone(budgets.get_or_insert(key, || Arc::new(quota.budget())));
+        if budgets.len() > max_keys {
+            budgets.pop_lru();
         }
-        limiter
+        budget
     }
 }

@@ -6,12 +6,11 @@ mod shared;
 #[cfg(all(test, feature = "cluster"))]
 mod tests;
 
-use std::{fmt, num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
-use governor::Quota;
 use serde_json::json;
 
-use self::local::{LocalBudgets, Uptime};
+use self::local::{LocalBudgets, Quota, Uptime};
 #[cfg(feature = "cluster")]
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +19,7 @@ use self::shared::SharedBudgets;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
+use crate::debug::debug;
 use crate::{counters::Counter, error::Fault, model::setters};
 
 /// The default maximum number of keys, each of which has its own budget.
@@ -88,11 +88,9 @@ impl RateLimit {
     /// let hundred_per_minute = RateLimit::new(100, Duration::from_secs(60));
     /// ```
     pub fn new(calls: u32, per: Duration) -> Self {
-        let calls = NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN);
-        let share = (per / calls.get()).max(Duration::from_nanos(1));
-        let quota = Quota::with_period(share).unwrap_or(Quota::per_second(calls)).allow_burst(calls);
+        let burst = calls.max(1);
         Self {
-            quota,
+            quota: Quota { interval: (per / burst).max(Duration::from_nanos(1)), burst },
             per_function: false,
             per_caller: false,
             per_key: None,
@@ -114,9 +112,7 @@ impl RateLimit {
         /// // One call each second on average, and at most five at once.
         /// let limit = RateLimit::new(60, Duration::from_secs(60)).burst(5);
         /// ```
-        pub fn burst(self, calls: u32) {
-            self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN))
-        }
+        pub fn burst(self, calls: u32) { self.quota.burst = calls.max(1) }
 
         /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a
         /// budget of their own.
@@ -168,8 +164,7 @@ impl RateLimit {
 
     /// Counts a call of this process. Returns the time to wait if the rate is exceeded.
     fn check(&self, key: String) -> Result<(), Duration> {
-        let limiter = self.local.limiter(key, self.max_keys, || self.uptime.limiter(self.quota));
-        self.uptime.check(&limiter)
+        self.uptime.check(&self.local.of(key, self.max_keys, self.quota))
     }
 
     /// Counts a call of all processes. Returns the time to wait if the rate is exceeded.
@@ -179,7 +174,7 @@ impl RateLimit {
         let create = || Arc::new(SharedBudgets::new(Arc::clone(backend.get()), quota, max_keys, self.uptime));
         let shared = self.shared.get_or_init(create);
         // Processes with other settings have other budgets, since they cannot agree on the state of one.
-        let (interval, burst) = (quota.replenish_interval().as_nanos(), quota.burst_size());
+        let (interval, burst) = (quota.interval.as_nanos(), quota.burst);
         let split = [self.per_function, self.per_caller, self.per_key.is_some()].map(u8::from);
         shared.check(backend.key(&format!("rate {interval} {burst} {split:?} {key}"))).await
     }
@@ -276,12 +271,4 @@ fn warn_if_unknown(call: &Call) {
 #[cfg(not(feature = "http"))]
 fn warn_if_unknown(_: &Call) {}
 
-impl fmt::Debug for RateLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit")
-            .field("quota", &self.quota)
-            .field("per_function", &self.per_function)
-            .field("per_caller", &self.per_caller)
-            .finish_non_exhaustive()
-    }
-}
+debug!(RateLimit, self, quota: self.quota, per_function: self.per_function, per_caller: self.per_caller);

@@ -2,18 +2,18 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Duration};
 
-use governor::Quota;
 use lru::LruCache;
 use tokio::{runtime::Handle, time::timeout};
 
 use super::{
     account::{Account, Admission, Rate, Verdict},
-    local::{Limiter, Uptime},
+    local::{Quota, Uptime},
 };
 use crate::{
     backend::{
         Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, with_timeout,
     },
+    engine::Bucket,
     mutex::Mutex,
 };
 
@@ -55,7 +55,7 @@ struct Budget {
     is_shared: bool,
     account: Mutex<Account>,
     /// Counts the calls of this process, for times in which the backend does not respond.
-    local: Limiter,
+    local: Bucket,
 }
 
 impl SharedBudgets {
@@ -123,7 +123,7 @@ impl SharedBudgets {
         if let Some(budget) = budgets.by_record.get(&record).filter(|budget| budget.is_shared || !has_room) {
             return Arc::clone(budget);
         }
-        let local = self.uptime.limiter(self.quota);
+        let local = self.quota.budget();
         let budget = Arc::new(Budget { record: record.clone(), is_shared: has_room, account: Mutex::default(), local });
         budgets.by_record.put(record, Arc::clone(&budget));
         if budgets.by_record.len() > self.max_keys

@@ -1,7 +1,6 @@
 //! The calls that several processes allow together, with a paused clock.
 
 use std::{
-    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,12 +8,11 @@ use std::{
     time::Duration,
 };
 
-use governor::Quota;
 use tokio::time::{Instant, advance, sleep};
 
 use super::{
     account::{Account, Admission, Rate},
-    local::Uptime,
+    local::{Quota, Uptime},
     shared::SharedBudgets,
 };
 use crate::{
@@ -64,7 +62,7 @@ struct Service {
 
 impl Service {
     fn new(interval: Duration, burst: u32) -> Self {
-        let quota = Quota::with_period(interval).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
+        let quota = Quota { interval, burst };
         let backend = Arc::new(TestBackend::new(Trouble::default()));
         let mut service = Self { backend, processes: Vec::new(), quota };
         for _ in 0..PROCESSES {
@@ -277,7 +275,7 @@ async fn calls_wait_for_one_attempt_at_most_while_the_backend_fails() {
 
 #[test]
 fn a_budget_from_the_future_is_read_again() {
-    let quota = Quota::with_period(Duration::from_millis(10)).unwrap().allow_burst(NonZeroU32::new(100).unwrap());
+    let quota = Quota { interval: Duration::from_millis(10), burst: 100 };
     let (rate, mut account) = (Rate::new(quota), Account::default());
     let now = 3_600_000_000_000;
     // The clock of the backend was set back since.
@@ -309,7 +307,7 @@ fn calls_that_were_cancelled_while_they_waited_use_nothing() {
     for seed in 0..500 {
         let mut numbers = Numbers(seed);
         let burst = [1, 3, 40, 320][seed as usize % 4];
-        let quota = Quota::with_period(Duration::from_secs(1)).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
+        let quota = Quota { interval: Duration::from_secs(1), burst };
         let (rate, mut account, now) = (Rate::new(quota), Account::default(), 1_000_000_000_000);
         let mut wait = |account: &mut Account| match account.wait(rate) {
             Admission::Waiting(verdict) => (numbers.below(2) == 0).then_some(verdict),

@@ -38,10 +38,10 @@ impl HttpAddress {
     }
 
     /// Returns the URL of an endpoint. A Unix socket has the form that `proxy_pass` of nginx expects.
-    pub(crate) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, scheme: &str, path: &str) -> String {
         match self {
-            Self::Tcp(address) => format!("http://{address}{path}"),
-            Self::Unix(socket) => format!("http://{UNIX}{}:{path}", socket.display()),
+            Self::Tcp(address) => format!("{scheme}://{address}{path}"),
+            Self::Unix(socket) => format!("{scheme}://{UNIX}{}:{path}", socket.display()),
         }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
             ("", None),
         ] {
             let address: Result<HttpAddress, _> = text.parse();
-            assert_eq!(address.as_ref().ok().map(|address| address.url("/mcp")).as_deref(), url, "{text}");
+            assert_eq!(address.as_ref().ok().map(|address| address.url("http", "/mcp")).as_deref(), url, "{text}");
             assert_eq!(address.is_ok().then_some(text), address.map(|address| address.to_string()).ok().as_deref());
         }
     }

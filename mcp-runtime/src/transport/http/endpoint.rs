@@ -1,7 +1,10 @@
 //! The state that all requests to one endpoint share, and signs that the client of a connection reads.
 
 use std::{
-    sync::{self, Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -13,7 +16,6 @@ use super::{
     limits::SharedLimits,
     options::HttpOptions,
     peers::{Peer, Remote},
-    request::HttpRequestSource,
     response,
     session::Sessions,
     sse::body::{ShutdownPhase, StreamConfig},
@@ -29,18 +31,20 @@ use crate::{
 /// The minimum time between two searches for expired sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// An MCP endpoint, as seen by the requests of one peer. Clones share their state.
+/// An MCP endpoint, as seen by the requests of one connection. Clones share their state, and count their references in the
+/// connection, so that the requests of different connections write to different memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    shared: Arc<Shared>,
     connection: Arc<PeerConnection>,
 }
 
-/// The connection that carries requests.
+/// The connection that carries requests, or the stream of one that carries a request of HTTP/2.
 #[derive(Debug)]
 struct PeerConnection {
+    shared: Arc<Shared>,
     /// The sender at the other end.
     remote: Remote,
+    is_tls: bool,
     /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
     reader: Arc<Reader>,
@@ -54,7 +58,9 @@ struct Shared {
     sessions: Sessions,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
-    last_sweep: sync::Mutex<Instant>,
+    created: Instant,
+    /// The time of the last search for expired sessions, in seconds since the endpoint was created. Requests only read it.
+    last_sweep: AtomicU64,
 }
 
 impl Endpoint {
@@ -73,28 +79,34 @@ impl Endpoint {
             sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
-            last_sweep: sync::Mutex::new(Instant::now()),
+            created: Instant::now(),
+            last_sweep: AtomicU64::new(0),
         };
-        let connection = PeerConnection { remote: Remote::Unknown, peer, reader: Arc::default() };
-        let shared = Arc::new(shared);
         let stats: Arc<dyn EndpointStats> = Arc::clone(&shared.limits) as _;
         shared.engine.add_endpoint(Arc::downgrade(&stats));
-        Self { shared, connection: Arc::new(connection) }
+        let (shared, remote) = (Arc::new(shared), Remote::Unknown);
+        Self { connection: Arc::new(PeerConnection { shared, remote, is_tls: false, peer, reader: Arc::default() }) }
     }
 
-    /// Returns the same endpoint for the requests of one connection.
-    pub(super) fn for_remote(&self, remote: Remote) -> Self {
-        let peer = self.shared.limits.peers.remote(remote);
-        let connection = PeerConnection { remote, peer, reader: Arc::default() };
-        Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
+    /// Returns the same endpoint for the requests of one connection, or of one stream of it, which `is_tls` if the listener
+    /// encrypts it.
+    pub(super) fn for_remote(&self, remote: Remote, is_tls: bool) -> Self {
+        let is_same = remote == self.remote();
+        let peer = if is_same { Arc::clone(self.peer()) } else { self.limits().peers.remote(remote) };
+        let shared = Arc::clone(self.shared());
+        Self { connection: Arc::new(PeerConnection { shared, remote, is_tls, peer, reader: Arc::default() }) }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.connection.shared
     }
 
     /// Returns this endpoint for the requests of a connection, which may be one to another endpoint of the server.
     pub(super) fn for_connection(&self, connection: &Self) -> Self {
-        if Arc::ptr_eq(&self.shared, &connection.shared) {
+        if Arc::ptr_eq(self.shared(), connection.shared()) {
             return connection.clone();
         }
-        self.for_remote(connection.remote())
+        self.for_remote(connection.remote(), connection.is_tls())
     }
 
     /// Returns the peer of the connection.
@@ -105,6 +117,16 @@ impl Endpoint {
     /// Returns the sender at the other end of the connection.
     pub(super) fn remote(&self) -> Remote {
         self.connection.remote
+    }
+
+    /// Returns whether the listener encrypts the connection.
+    pub(super) fn is_tls(&self) -> bool {
+        self.connection.is_tls
+    }
+
+    /// Returns the scheme of the URLs of the endpoint, as a client on the same machine uses them.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.is_tls() { "https" } else { "http" }
     }
 
     /// Returns the client of the connection as a reader.
@@ -121,14 +143,15 @@ impl Endpoint {
 
     /// Returns the peer whose share of the limits a request uses.
     pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
-        self.peer_from(request, self.sender_of(request))
+        self.other_peer(request, self.sender_of(request)).unwrap_or_else(|| Arc::clone(self.peer()))
     }
 
-    fn peer_from(&self, request: &Parts, sender: Remote) -> Arc<Peer> {
+    /// Returns the peer of a request from `sender`, or `None` if it is the peer of the connection.
+    pub(super) fn other_peer(&self, request: &Parts, sender: Remote) -> Option<Arc<Peer>> {
         match response::principal(request) {
-            Some(name) => self.shared.limits.peers.principal(name),
-            None if sender == self.remote() => Arc::clone(self.peer()),
-            None => self.shared.limits.peers.remote(sender),
+            Some(name) => Some(self.limits().peers.principal(name)),
+            None if sender == self.remote() => None,
+            None => Some(self.limits().peers.remote(sender)),
         }
     }
 
@@ -142,20 +165,13 @@ impl Endpoint {
         client.map_or(sender, Remote::Address)
     }
 
-    /// Wraps the head of a request for the engine.
-    pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
-        let sender = self.sender_of(&request);
-        let peer = self.peer_from(&request, sender);
-        Arc::new(HttpRequestSource::new(request, self.remote(), sender, peer, &self.shared.limits))
-    }
-
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
-        &self.shared.options
+        &self.shared().options
     }
 
     /// Returns how requests are authenticated. Returns `None` if they are not.
     pub(super) fn authorization(&self) -> Option<&Authorization> {
-        self.shared.authorization.as_deref()
+        self.shared().authorization.as_deref()
     }
 
     /// Returns the time at which the streams of a request's sender end because its credentials have expired.
@@ -167,20 +183,26 @@ impl Endpoint {
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {
-        &self.shared.engine
+        &self.shared().engine
     }
 
     pub(super) fn sessions(&self) -> &Sessions {
-        &self.shared.sessions
+        &self.shared().sessions
     }
 
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {
-        &self.shared.limits
+        &self.shared().limits
+    }
+
+    /// Registers a message that is being received, until the returned value is dropped.
+    pub(super) fn start_receiving(&self) -> watch::Receiver<()> {
+        // Connections are at different addresses, which spreads them over the counters.
+        self.limits().start_receiving(Arc::as_ptr(&self.connection).addr() / size_of::<PeerConnection>())
     }
 
     /// Subscribes to the progress of the shutdown.
     pub(super) fn shutdown(&self) -> watch::Receiver<ShutdownPhase> {
-        self.shared.shutdown.subscribe()
+        self.shared().shutdown.subscribe()
     }
 
     /// Returns the configuration of a session's streams.
@@ -196,7 +218,7 @@ impl Endpoint {
 
     /// Lets the readiness check fail, and waits for `delay`, in which load balancers notice it. All requests are still served.
     pub(super) async fn drain(&self, delay: Duration) {
-        self.shared.shutdown.send_if_modified(|phase| {
+        self.shared().shutdown.send_if_modified(|phase| {
             let is_running = *phase == ShutdownPhase::Running;
             if is_running {
                 *phase = ShutdownPhase::Draining;
@@ -211,7 +233,7 @@ impl Endpoint {
 
     /// Returns why the endpoint should not receive requests, or `None` if it should.
     pub(super) async fn unready(&self) -> Option<&'static str> {
-        if *self.shared.shutdown.borrow() != ShutdownPhase::Running {
+        if *self.shared().shutdown.borrow() != ShutdownPhase::Running {
             return Some("the server is shutting down");
         }
         self.engine().backend_problem().await
@@ -220,14 +242,14 @@ impl Endpoint {
     /// Returns whether the authenticator could examine the last request, as text. Returns `None` without an
     /// authenticator.
     pub(super) fn authenticator_state(&self) -> Option<&'static str> {
-        let authorization = self.shared.authorization.as_ref()?;
+        let authorization = self.shared().authorization.as_ref()?;
         Some(if authorization.is_unavailable() { "unavailable" } else { "ok" })
     }
 
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls
     /// continue.
     pub(super) fn end_subscriptions(&self) {
-        self.shared.shutdown.send_if_modified(|phase| {
+        self.shared().shutdown.send_if_modified(|phase| {
             let is_earlier = *phase < ShutdownPhase::SubscriptionsEnded;
             if is_earlier {
                 *phase = ShutdownPhase::SubscriptionsEnded;
@@ -263,15 +285,17 @@ impl Endpoint {
 
     /// Ends every stream and session.
     pub(super) fn close(&self) {
-        self.shared.shutdown.send_replace(ShutdownPhase::Closed);
-        self.shared.sessions.local().close_all();
+        self.shared().shutdown.send_replace(ShutdownPhase::Closed);
+        self.shared().sessions.local().close_all();
     }
 
     /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].
     pub(super) fn sweep(&self, now: Instant) {
-        let Ok(mut last_sweep) = self.shared.last_sweep.try_lock() else { return };
-        if now.saturating_duration_since(*last_sweep) > SWEEP_INTERVAL {
-            *last_sweep = now;
+        let Shared { created, last_sweep, .. } = &**self.shared();
+        let (time, last) = (now.saturating_duration_since(*created).as_secs(), last_sweep.load(Relaxed));
+        if time.saturating_sub(last) >= SWEEP_INTERVAL.as_secs()
+            && last_sweep.compare_exchange(last, time, Relaxed, Relaxed).is_ok()
+        {
             self.sessions().local().sweep(now);
         }
     }

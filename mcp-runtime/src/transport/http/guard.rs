@@ -9,7 +9,10 @@ use super::{
     options::HttpOptions,
     response::{self, HttpResponse},
 };
-use crate::excerpt::excerpt;
+use crate::{
+    excerpt::excerpt,
+    loopback::{is_loopback, without_port},
+};
 
 /// The reason for which a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +143,7 @@ pub(super) fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> 
 
 fn is_allowed_host(host: &str, options: &HttpOptions) -> bool {
     if options.allowed_hosts.is_empty() {
-        return is_loopback(without_port(host));
+        return is_loopback(host);
     }
     options
         .allowed_hosts
@@ -156,19 +159,6 @@ fn is_allowed_origin(origin: &HeaderValue, options: &HttpOptions) -> bool {
     }
     let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     host.is_some_and(|host| is_allowed_host(host, options))
-}
-
-pub(super) fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
-}
-
-pub(super) fn is_loopback(name: &str) -> bool {
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost")
-        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

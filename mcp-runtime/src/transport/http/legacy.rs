@@ -32,7 +32,7 @@ use crate::{
         authorization::{admit, insufficient_scope},
         endpoint::Endpoint,
         guard,
-        peers::{PeerPermit, Remote},
+        peers::PeerPermit,
         request::HttpRequestSource,
         request_body::{self, RequestBody, linger},
         response::{self, HttpResponse, ResponseFuture},
@@ -61,9 +61,9 @@ impl LegacyService {
         Self { endpoint, sessions }
     }
 
-    /// Attributes subsequent requests to this sender.
-    pub(super) fn set_remote(&mut self, remote: Remote) {
-        self.endpoint = self.endpoint.for_remote(remote);
+    /// Sets the endpoint of the connection that carries subsequent requests.
+    pub(super) fn set_endpoint(&mut self, endpoint: Endpoint) {
+        self.endpoint = endpoint;
     }
 
     /// Returns whether this service is responsible for a path.
@@ -118,7 +118,7 @@ impl LegacyService {
         };
         // The stream may have been opened at another endpoint.
         let endpoint = client.endpoint().for_connection(&self.endpoint);
-        let source = endpoint.request_source(request);
+        let source = Arc::new(HttpRequestSource::new(request, &endpoint));
         let mut body = request_body::read(&endpoint, &source, body, Instant::now()).await?;
         source.keep_memory(body.take_memory());
         Ok(client.receive(source, body.bytes()).await)

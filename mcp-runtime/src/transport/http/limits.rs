@@ -29,6 +29,9 @@ const MAX_LISTENERS: usize = 10_000;
 /// The maximum number of requests to the routes of an authenticator that are handled at once.
 const MAX_AUTHORIZATION_REQUESTS: usize = 128;
 
+/// The number of counters of messages that are being received, so that few workers write to the same one.
+const RECEIVING_SHARDS: usize = 8;
+
 /// The limits that all clients share. Requests that exceed them are rejected with status 503.
 #[derive(Debug)]
 pub(super) struct SharedLimits {
@@ -41,8 +44,8 @@ pub(super) struct SharedLimits {
     /// One permit for each byte of the responses that are written to connections.
     response_memory: Pool,
     pub(super) buffers: Arc<SpareBuffers>,
-    /// The sender with one receiver for each message that is being received.
-    receiving: watch::Sender<()>,
+    /// Senders with one receiver for each message that is being received. The messages of a connection use one of them.
+    receiving: [watch::Sender<()>; RECEIVING_SHARDS],
     sessions: Arc<LocalSessions>,
 }
 
@@ -72,7 +75,7 @@ impl SharedLimits {
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
             response_memory: pool(Resource::ResponseBytes, options.max_unread_response_bytes),
             buffers: Arc::default(),
-            receiving: watch::Sender::new(()),
+            receiving: Default::default(),
             sessions,
         }
     }
@@ -165,14 +168,18 @@ impl SharedLimits {
         reserved.is_some()
     }
 
-    /// Registers a message that is being received, until the returned value is dropped.
-    pub(super) fn start_receiving(&self) -> watch::Receiver<()> {
-        self.receiving.subscribe()
+    /// Registers a message that is being received on a connection, until the returned value is dropped.
+    pub(super) fn start_receiving(&self, connection: usize) -> watch::Receiver<()> {
+        self.receiving[connection % RECEIVING_SHARDS].subscribe()
     }
 
     /// Waits until no message is being received and no call is in flight.
     pub(super) async fn settled(&self) {
-        self.receiving.closed().await;
+        while self.receiving.iter().any(|receiving| !receiving.is_closed()) {
+            for receiving in &self.receiving {
+                receiving.closed().await;
+            }
+        }
         self.calls.settled().await;
     }
 }

@@ -1,10 +1,10 @@
-use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::request::Parts;
 use tokio::sync::Semaphore;
 
 use super::{address::HttpAddress, peers::Share, proxies::TrustedProxies};
-use crate::model::setters;
+use crate::{debug::debug, model::setters};
 
 /// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another
 /// application. The listener has [options of its own](crate::http::ListenerOptions).
@@ -50,11 +50,7 @@ pub(super) struct AddressFn(pub(super) Arc<AddressOf>);
 
 type AddressOf = dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync;
 
-impl fmt::Debug for AddressFn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AddressFn")
-    }
-}
+debug!(AddressFn, self);
 
 impl Default for HttpOptions {
     fn default() -> Self {

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     handler::{MAX_BLOCKING, max_checks},
@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Resource {
     Connections,
+    #[cfg(feature = "tls")]
+    Handshakes,
     Sessions,
     Calls,
     AuthorizationRequests,
@@ -249,7 +251,8 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 pub(crate) struct PeerPermit {
     resource: Resource,
-    permits: OwnedSemaphorePermit,
+    amount: u32,
+    permits: Arc<Semaphore>,
     peer: Arc<Peer>,
 }
 
@@ -261,13 +264,13 @@ impl Pool {
 
     /// Returns a permit, or `None` if too little is free or the peer's share is exceeded.
     pub(crate) fn try_acquire(&self, peer: &Arc<Peer>, amount: usize) -> Option<PeerPermit> {
-        let permits = self.try_acquire_permits(peer, amount)?;
-        Some(PeerPermit { resource: self.resource, permits, peer: Arc::clone(peer) })
+        let amount = self.try_take(peer, amount)?;
+        Some(PeerPermit { resource: self.resource, amount, permits: Arc::clone(&self.permits), peer: Arc::clone(peer) })
     }
 
     /// Extends a permit. Returns `false` and leaves it unchanged if too little is free or the peer's share is exceeded.
     pub(crate) fn try_extend(&self, permit: &mut PeerPermit, amount: usize) -> bool {
-        self.try_acquire_permits(&permit.peer, amount).map(|permits| permit.permits.merge(permits)).is_some()
+        self.try_take(&permit.peer, amount).map(|amount| permit.amount += amount).is_some()
     }
 
     /// Returns how much more a peer may use.
@@ -295,17 +298,18 @@ impl Pool {
         let _ = self.permits.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await;
     }
 
-    fn try_acquire_permits(&self, peer: &Peer, amount: usize) -> Option<OwnedSemaphorePermit> {
+    /// Takes permits, which a [`PeerPermit`] returns. Returns their number.
+    fn try_take(&self, peer: &Peer, amount: usize) -> Option<u32> {
         let counter = peer.counter(self.resource);
         // Added before the check, so that concurrent requests cannot exceed the share together.
         let before = counter.fetch_add(amount, Ordering::AcqRel);
         let allowed = self.share.of(before + self.permits.available_permits());
-        let permits = || Arc::clone(&self.permits).try_acquire_many_owned(u32::try_from(amount).ok()?).ok();
-        let permits = if before + amount <= allowed { permits() } else { None };
-        if permits.is_none() {
+        let number = u32::try_from(amount).ok().filter(|_| before + amount <= allowed);
+        let taken = number.filter(|number| self.permits.try_acquire_many(*number).map(SemaphorePermit::forget).is_ok());
+        if taken.is_none() {
             counter.fetch_sub(amount, Ordering::AcqRel);
         }
-        permits
+        taken
     }
 }
 
@@ -316,13 +320,14 @@ impl PeerPermit {
 
     #[cfg(test)]
     pub(crate) fn amount(&self) -> usize {
-        self.permits.num_permits()
+        self.amount as usize
     }
 }
 
 impl Drop for PeerPermit {
     fn drop(&mut self) {
-        self.peer.counter(self.resource).fetch_sub(self.permits.num_permits(), Ordering::AcqRel);
+        self.peer.counter(self.resource).fetch_sub(self.amount as usize, Ordering::AcqRel);
+        self.permits.add_permits(self.amount as usize);
     }
 }
 

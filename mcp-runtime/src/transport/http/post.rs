@@ -117,7 +117,7 @@ fn try_respond(
         }
     }
     if !exchange.outcome.is_request {
-        return Ok(acknowledge(exchange));
+        return Ok(acknowledge(endpoint, exchange));
     }
     let Some(kind) = exchange.poll_kind() else { return Err(Box::new(exchange)) };
     if let (ResponseKind::Json, Some(session)) = (kind, &mut exchange.session) {
@@ -156,7 +156,8 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     if let Some(session) = &session {
         session.fail_if_ended();
     }
-    let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
+    // The call of a notification continues after its response.
+    let cancels = (session.is_none() && outcome.is_request).then(|| CancelOnDrop(connection.in_flight_table()));
     let is_stream = has_calls || !is_single_line(&lines);
     let calls = match &session {
         Some(session) if is_stream => session.stream_calls(&ids, is_batch),
@@ -182,7 +183,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
 async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> Result<HttpResponse, Box<HttpResponse>> {
     exchange.settle(endpoint).await?;
     if !exchange.outcome.is_request {
-        return Ok(acknowledge(*exchange));
+        return Ok(acknowledge(endpoint, *exchange));
     }
     let mut deadline = pin!(tokio::time::sleep(endpoint.options().stream_after));
     let outbox = Arc::clone(exchange.connection.outbox());
@@ -205,9 +206,21 @@ fn respond(endpoint: &Endpoint, exchange: Exchange, kind: ResponseKind) -> HttpR
 }
 
 /// Responds to a message that is not a request.
-fn acknowledge(exchange: Exchange) -> HttpResponse {
+fn acknowledge(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     if let Some(rejection) = exchange.rejection {
         return *rejection;
+    }
+    // A notification that is not accepted has no response, but a status.
+    match exchange.outcome.fault {
+        Some(FaultClass::Overloaded) => {
+            let fault = Fault::Overloaded("too many calls are running".to_owned());
+            return response::overloaded_with(replace_with_error(b"", &fault));
+        }
+        Some(FaultClass::InsufficientScope) => {
+            let fault = Fault::InsufficientScope { required: exchange.source.demanded_scopes() };
+            return authorization::insufficient_scope(endpoint, &exchange.source, replace_with_error(b"", &fault));
+        }
+        _ => {}
     }
     if exchange.session.is_none() && exchange.outcome.is_response {
         let why = "unexpected response: the server sends no requests outside a session";

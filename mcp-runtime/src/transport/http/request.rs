@@ -11,8 +11,8 @@ use http::{Extensions, HeaderMap, Version, request::Parts};
 use tokio::sync::Semaphore;
 
 use super::{
+    endpoint::Endpoint,
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
-    limits::SharedLimits,
     peers::{Peer, PeerPermit, Remote},
     response,
 };
@@ -24,7 +24,7 @@ use crate::{
     handler::RequestHead,
     jsonrpc::raw,
     mutex::Mutex,
-    revision,
+    revision::{self, Dialect},
 };
 
 /// The HTTP request that carried a message.
@@ -32,9 +32,9 @@ use crate::{
 pub(super) struct HttpRequestSource {
     request: Parts,
     address: Option<SocketAddr>,
-    is_unix: bool,
-    peer: Arc<Peer>,
-    limits: Arc<SharedLimits>,
+    /// The peer, unless it is the peer of the connection.
+    other_peer: Option<Arc<Peer>>,
+    endpoint: Endpoint,
     /// The memory that is reserved for the body, if it is long. The calls of the message keep it.
     body_memory: OnceLock<Arc<PeerPermit>>,
     /// The scopes that the sender has to request for the operation.
@@ -42,22 +42,24 @@ pub(super) struct HttpRequestSource {
 }
 
 impl HttpRequestSource {
-    /// Creates the source from the head of a request, the other end of its connection, and its sender.
-    pub(super) fn new(
-        request: Parts,
-        remote: Remote,
-        sender: Remote,
-        peer: Arc<Peer>,
-        limits: &Arc<SharedLimits>,
-    ) -> Self {
-        let (address, is_unix) = (sender.address(), matches!(remote, Remote::User(_)));
+    /// Wraps the head of a request for the engine.
+    pub(super) fn new(request: Parts, endpoint: &Endpoint) -> Self {
+        let sender = endpoint.sender_of(&request);
+        let other_peer = endpoint.other_peer(&request, sender);
         let (body_memory, demanded_scopes) = Default::default();
-        Self { request, address, is_unix, peer, limits: Arc::clone(limits), body_memory, demanded_scopes }
+        Self {
+            request,
+            address: sender.address(),
+            other_peer,
+            endpoint: endpoint.clone(),
+            body_memory,
+            demanded_scopes,
+        }
     }
 
     /// Returns the peer whose share of the limits the request uses.
     pub(super) fn peer(&self) -> &Arc<Peer> {
-        &self.peer
+        self.other_peer.as_ref().unwrap_or_else(|| self.endpoint.peer())
     }
 
     pub(super) fn request(&self) -> &Parts {
@@ -104,11 +106,11 @@ impl RequestHead for HttpRequestSource {
     }
 
     fn is_unix(&self) -> bool {
-        self.is_unix
+        matches!(self.endpoint.remote(), Remote::User(_))
     }
 
     fn sender_key(&self) -> Option<String> {
-        self.peer.quota_key()
+        self.peer().quota_key()
     }
 
     fn identity(&self) -> Option<&Identity> {
@@ -124,11 +126,11 @@ impl RequestHead for HttpRequestSource {
     }
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
-        Some(self.peer.blocking_share())
+        Some(self.peer().blocking_share())
     }
 
     fn check_share(&self) -> Option<&Arc<Semaphore>> {
-        Some(self.peer.check_share())
+        Some(self.peer().check_share())
     }
 }
 
@@ -159,6 +161,10 @@ impl RequestSource for HttpRequestSource {
         }
     }
 
+    fn notification_dialect(&self) -> Option<&'static Dialect> {
+        revision::stateless(plain(&self.request.headers, &VERSION).ok()??)
+    }
+
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
         for (name, value) in arguments {
             let header = format!("mcp-param-{}", name.to_ascii_lowercase());
@@ -179,15 +185,15 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn admit(&self) -> Result<Permit, Fault> {
-        self.limits.admit_call(&self.peer, self.body_memory.get().cloned())
+        self.endpoint.limits().admit_call(self.peer(), self.body_memory.get().cloned())
     }
 
     fn check_capacity(&self) -> Result<(), Fault> {
-        self.limits.check_capacity(&self.peer)
+        self.endpoint.limits().check_capacity(self.peer())
     }
 
     fn admit_listener(&self) -> Result<Permit, Fault> {
-        self.limits.admit_listener(&self.peer)
+        self.endpoint.limits().admit_listener(self.peer())
     }
 }
 
@@ -217,10 +223,7 @@ mod tests {
     use http::{HeaderName, HeaderValue, Request};
 
     use super::*;
-    use crate::{
-        jsonrpc::RawJson,
-        transport::http::{options::HttpOptions, session::LocalSessions},
-    };
+    use crate::{jsonrpc::RawJson, server::Server, transport::http::options::HttpOptions};
 
     fn source(headers: &[(&str, &str)]) -> HttpRequestSource {
         let (mut parts, ()) = Request::new(()).into_parts();
@@ -228,9 +231,9 @@ mod tests {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
         }
-        let options = HttpOptions::default();
-        let limits = Arc::new(SharedLimits::new(&options, Arc::new(LocalSessions::new(&options))));
-        HttpRequestSource::new(parts, Remote::Unknown, Remote::Unknown, limits.peers.address(None), &limits)
+        let server = Server::empty("test", "0").build().unwrap();
+        let service = server.into_http_service(HttpOptions::default()).unwrap();
+        HttpRequestSource::new(parts, service.endpoint())
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) async fn read_up_to<B: RequestBody>(
     let max_bytes = max_bytes.min(options.max_body_bytes);
     let mut reader = BodyReader {
         body: Box::pin(body),
-        received: ReceivedBody::new(now, limits),
+        received: ReceivedBody::new(now, endpoint.start_receiving()),
         expected: 0,
         max_bytes,
         timeout: options.body_timeout,
@@ -167,8 +167,8 @@ impl<B: RequestBody> BodyReader<'_, B> {
 }
 
 impl ReceivedBody {
-    fn new(now: Instant, limits: &SharedLimits) -> Self {
-        Self { first: Bytes::new(), joined: None, memory: None, received_at: now, _receiving: limits.start_receiving() }
+    fn new(now: Instant, receiving: watch::Receiver<()>) -> Self {
+        Self { first: Bytes::new(), joined: None, memory: None, received_at: now, _receiving: receiving }
     }
 
     /// Takes the memory that is reserved for the body.
@@ -271,7 +271,7 @@ mod tests {
 
     /// Reads a body that is available at once.
     fn read(body: impl RequestBody, limits: &SharedLimits) -> Result<ReceivedBody, BodyError> {
-        let received = ReceivedBody::new(Instant::now(), limits);
+        let received = ReceivedBody::new(Instant::now(), limits.start_receiving(0));
         let mut reading = BodyReader {
             body: Box::pin(body),
             received,
@@ -300,7 +300,7 @@ mod tests {
     fn chunks_are_joined_and_counted() {
         let limits = limits();
         let peer = limits.peers.address(None);
-        let mut received = ReceivedBody::new(Instant::now(), &limits);
+        let mut received = ReceivedBody::new(Instant::now(), limits.start_receiving(0));
         let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for (chunk, count) in whole.chunks(1000).zip(1..) {
             received.push(Bytes::copy_from_slice(chunk), 0, &limits, &peer).unwrap();

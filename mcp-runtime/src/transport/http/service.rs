@@ -71,8 +71,9 @@ impl HttpService {
     }
 
     /// Returns the same service for the requests of one connection.
-    pub(super) fn for_remote(&self, remote: Remote) -> Self {
-        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors), legacy: self.legacy.clone() }
+    pub(super) fn for_remote(&self, remote: Remote, is_tls: bool) -> Self {
+        let endpoint = self.endpoint.for_remote(remote, is_tls);
+        Self { endpoint, cors: Arc::clone(&self.cors), legacy: self.legacy.clone() }
     }
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
@@ -166,18 +167,18 @@ impl HttpService {
             let service = self.authorization_service();
             return Prepared::Other(Box::pin(async move { Ok(service.respond(request).await) }));
         }
-        let mut router = MethodRouter { endpoint: endpoint.clone() };
+        let router = || MethodRouter { endpoint: endpoint.clone() };
         if guard::needs_cors(&request) {
-            return Prepared::Other(Box::pin(self.cors.layer(router).call(request)));
+            return Prepared::Other(Box::pin(self.cors.layer(router()).call(request)));
         }
         if endpoint.authorization().is_some() {
-            return Prepared::Other(router.call(request));
+            return Prepared::Other(router().call(request));
         }
         let now = Instant::now();
         endpoint.sweep(now);
         let (parts, body) = request.into_parts();
         match guard::check(&parts, endpoint.options()) {
-            Ok(()) => Prepared::Post(endpoint.request_source(parts), body, now),
+            Ok(()) => Prepared::Post(Arc::new(HttpRequestSource::new(parts, endpoint)), body, now),
             Err(rejection) => Prepared::Ready(rejection),
         }
     }
@@ -238,7 +239,7 @@ async fn handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> Res
     guard::check(&parts, endpoint.options())?;
     let (parts, body, response_headers) = admit(endpoint, parts, body, now).await?.split();
     let response = match parts.method {
-        Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
+        Method::POST => post(endpoint, Arc::new(HttpRequestSource::new(parts, endpoint)), body, now).await,
         Method::GET => routing::get(endpoint, &parts, now).await,
         Method::DELETE => routing::delete(endpoint, &parts, now).await,
         _ => Ok(response::method_not_allowed("GET, POST, DELETE")),

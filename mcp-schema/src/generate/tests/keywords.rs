@@ -87,6 +87,18 @@ fn inapplicable_keywords_are_rejected() {
             "no value is valid: `minimum` is 300, but `maximum` is 255",
         ),
         (
+            with::<String>(|p| p.keywords = vec![Keyword::MinLength(3), Keyword::MaxLength(2)]),
+            "no value is valid: `minLength` is 3, but `maxLength` is 2",
+        ),
+        (
+            with::<Vec<u8>>(|p| p.keywords = vec![Keyword::MaxLength(2), Keyword::MinLength(3)]),
+            "no value is valid: `minItems` is 3, but `maxItems` is 2",
+        ),
+        (
+            with::<BTreeMap<String, u8>>(|p| p.keywords = vec![Keyword::MinLength(3), Keyword::MaxLength(2)]),
+            "no value is valid: `minProperties` is 3, but `maxProperties` is 2",
+        ),
+        (
             with::<u8>(|p| p.keywords = vec![Keyword::Maximum(1000.into())]),
             "`maximum` is 1000, but that of the type is 255",
         ),

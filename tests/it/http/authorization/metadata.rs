@@ -23,7 +23,7 @@ fn add(a: i32, b: i32) -> i32 {
 
 async fn serve(resource: ProtectedResource, options: HttpOptions) -> Endpoint {
     let (server, _) = server();
-    Endpoint::start(server.authenticate(Tokens { resource, ..Tokens::default() }), options).await
+    Endpoint::start(server.authenticate(Tokens::of(resource)), options).await
 }
 
 async fn get(endpoint: &Endpoint, path: &str) -> FullResponse {
@@ -36,7 +36,9 @@ async fn metadata_describes_the_resource() {
         .with_authorization_server("https://id.example.com")
         .with_authorization_server("https://other.example.com/tenant")
         .name("The notes")
-        .documentation("https://example.com/docs");
+        .documentation("https://example.com/docs")
+        .policy("https://example.com/policy")
+        .terms_of_service("https://example.com/terms");
     let default = json!({
         "resource": "https://mcp.example.com/mcp",
         "authorization_servers": ["https://id.example.com"],
@@ -57,6 +59,8 @@ async fn metadata_describes_the_resource() {
                 ("authorization_servers", json!(["https://id.example.com", "https://other.example.com/tenant"])),
                 ("resource_name", json!("The notes")),
                 ("resource_documentation", json!("https://example.com/docs")),
+                ("resource_policy_uri", json!("https://example.com/policy")),
+                ("resource_tos_uri", json!("https://example.com/terms")),
             ]),
         ),
         (
@@ -79,6 +83,7 @@ async fn metadata_describes_the_resource() {
         let reply = get(&endpoint, &format!("{WELL_KNOWN}/mcp")).await;
         assert_eq!((reply.status, reply.json()), (200, expected));
         assert_eq!(reply.header("content-type"), Some("application/json"));
+        assert_eq!(reply.header("cache-control"), Some("public, max-age=300"));
         endpoint.stopped().await;
     }
 }
@@ -155,7 +160,7 @@ async fn every_web_page_may_read_metadata() {
 #[tokio::test]
 async fn metadata_is_served_by_the_application_around_a_mounted_service() {
     let (server, _) = server();
-    let server = server.authenticate(Tokens { resource: resource_of_example(), ..Tokens::default() });
+    let server = server.authenticate(Tokens::of(resource_of_example()));
     let mcp = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let ask = |service: AuthorizationService, path: &'static str| async move {
         let request = Request::new("GET").path(path).with("host", "evil.example").into_http(|_| {});
@@ -240,5 +245,6 @@ async fn metadata_is_served_by_a_service_at_the_root() {
         let reply = server.send(Request::new("GET").path(&path).with("origin", "https://app.example")).await;
         assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, Some("*")), "{path}");
         assert_eq!(reply.json()["resource"], "https://mcp.example.com/mcp", "{path}");
+        assert_eq!(server.send(Request::new("HEAD").path(&path)).await.status, 200, "{path}");
     }
 }

@@ -44,6 +44,12 @@ pub(super) struct Tokens {
     calls: Arc<AtomicUsize>,
 }
 
+impl Tokens {
+    pub(super) fn of(resource: ProtectedResource) -> Self {
+        Self { resource, ..Self::default() }
+    }
+}
+
 impl Authenticator for Tokens {
     fn authenticate<'a>(&'a self, request: &'a http::request::Parts) -> AuthenticateFuture<'a> {
         self.calls.fetch_add(1, Ordering::SeqCst);
@@ -225,7 +231,7 @@ impl Protected {
     }
 
     fn with(change: impl FnOnce(Server) -> Server, options: HttpOptions) -> Self {
-        let tokens = Tokens { resource: resource_of_example(), ..Tokens::default() };
+        let tokens = Tokens::of(resource_of_example());
         let authenticated = Arc::clone(&tokens.calls);
         let (server, journal) = server();
         let built = change(server.authenticate(tokens)).build().unwrap();

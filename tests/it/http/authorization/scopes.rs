@@ -6,6 +6,7 @@ use http_body_util::BodyExt as _;
 use mcp_runtime::{
     Context, Fault, HttpOptions, Revision, Server,
     auth::{Identity, Principal, Scopes},
+    function::MethodEntry,
     http::HttpService,
     layers::CacheReadOnly,
     tool, tools,
@@ -51,7 +52,10 @@ async fn assert_requires(server: &Protected, request: &Request, scopes: &str, gr
     }
     assert_eq!(server.journal.runs(), runs, "a function ran: {request:?}");
     let reply = server.open(with_token(request.clone(), granted)).await;
-    assert_eq!(reply.status(), 200, "{request:?}");
+    let message: Value = serde_json::from_slice(&request.clone().into_parts().3).unwrap();
+    let messages = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
+    let has_response = messages.iter().any(|message| !message["id"].is_null());
+    assert_eq!(reply.status(), if has_response { 200 } else { 202 }, "{request:?}");
 }
 
 #[tokio::test]
@@ -82,10 +86,44 @@ async fn every_kind_of_request_is_checked() {
     let id = open_session(&server, "ada", "2025-11-25").await;
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "notes://7"}});
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "delete_note"}});
-    for (message, scopes, granted) in
-        [(subscribe, "notes.read", "ada/notes.read"), (call, "notes.write", "ada/notes.write")]
-    {
+    let notify = json!({"jsonrpc": "2.0", "method": "com.example/search"});
+    for (message, scopes, granted) in [
+        (subscribe, "notes.read", "ada/notes.read"),
+        (call, "notes.write", "ada/notes.write"),
+        (notify.clone(), "notes.read", "ada/notes.read"),
+    ] {
         assert_requires(&server, &in_session(&id, "2025-11-25", &message), scopes, granted).await;
+    }
+    let stateless = Request::post(&notify).with("mcp-protocol-version", "2026-07-28");
+    assert_requires(&server, &stateless, "notes.read", "ada/notes.read").await;
+    let runs = server.journal.runs();
+    let nowhere = server.send(with_token(Request::post(&notify), "ada/notes.read")).await;
+    assert_eq!((nowhere.status, server.journal.runs()), (400, runs), "no session, and no stateless revision");
+}
+
+/// A notification is acknowledged before its call ends, which the end of the exchange does not cancel.
+#[tokio::test]
+async fn the_call_of_a_notification_outlives_its_exchange() {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+    let note = MethodEntry::new("com.example/note", json!({"type": "object"}), move |_: Value, ctx: Context| {
+        let sender = sender.clone();
+        async move {
+            tokio::task::yield_now().await;
+            sender.send(ctx.identity().map(|identity| identity.principal().to_owned())).await.unwrap();
+            Ok::<_, Fault>(json!({}))
+        }
+    });
+    let server = Protected::with(|server| server.with_entry(note), HttpOptions::default());
+    let id = open_session(&server, "ada", LEGACY).await;
+    let message = json!({"jsonrpc": "2.0", "method": "com.example/note"});
+    for request in [
+        Request::post(&message).with("mcp-protocol-version", "2026-07-28"),
+        in_session(&id, LEGACY, &message),
+        in_session(&id, LEGACY, &json!([message])),
+    ] {
+        let reply = server.send(with_token(request, "ada")).await;
+        assert_eq!((reply.status, &*reply.body), (202, &b""[..]));
+        assert_eq!(soon(receiver.recv()).await.unwrap().as_deref(), Some("ada"));
     }
 }
 
@@ -132,12 +170,25 @@ async fn a_batch_is_checked_as_a_whole() {
     let ids: Vec<_> = reply.json().as_array().unwrap().iter().map(|response| response["id"].clone()).collect();
     assert_eq!((reply.status, ids), (403, vec![json!(1), json!(2), json!(3)]));
     assert_eq!(server.journal.runs(), 3);
+    let notify = json!({"jsonrpc": "2.0", "method": "com.example/search"});
+    let notifications = in_session(&id, LEGACY, &json!([notify, notify]));
+    assert_requires(&server, &notifications, "notes.read", "ada/notes.read").await;
+    assert_eq!(server.journal.runs(), 5);
 }
 
 /// A function that demands more is challenged with everything that the operation needs, if nothing was sent yet.
 #[tokio::test]
 async fn functions_demand_scopes_at_run_time() {
-    let server = Protected::with(|server| server.require_scopes("mcp"), HttpOptions::default());
+    /// Demand a scope that only concerns the authorization server, which challenges do not name.
+    #[tool]
+    fn stay(ctx: &Context) -> Result<(), Fault> {
+        ctx.require_scopes(["notes.share", "offline_access"])
+    }
+
+    let server = Protected::with(|server| server.require_scopes("mcp").with::<stay>(), HttpOptions::default());
+    let reply = server.send(with_token(call("stay"), "ada/mcp")).await;
+    let expected = challenge("mcp notes.share", r#"error="insufficient_scope", "#);
+    assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
     let reply = server.send(with_token(call("share"), "ada/mcp/notes.read")).await;
     let expected = challenge("mcp notes.read notes.share", r#"error="insufficient_scope", "#);
     assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
@@ -376,6 +427,37 @@ async fn tasks_are_listed_for_those_who_may_read_them() {
     for (token, listed) in [("ada/notes.write", 1), ("ada/notes.read", 0)] {
         let reply = server.send(with_token(in_session(&id, "2025-11-25", &list), token)).await;
         assert_eq!(reply.json()["result"]["tasks"].as_array().map(Vec::len), Some(listed), "{token}");
+    }
+}
+
+/// Wait for nothing.
+#[tool(task)]
+async fn idle() -> &'static str {
+    "done"
+}
+
+/// The list continues after entries that the client may not see.
+#[tokio::test]
+async fn pages_without_visible_tasks_are_followed_by_others() {
+    let server = Protected::with(|server| server.with::<idle>().page_size(1), HttpOptions::default());
+    for _ in 0..4 {
+        create_task(&server).await;
+        let created = server.send(with_token(with_tasks(call("idle")), "ada")).await.json();
+        assert!(created["result"]["taskId"].is_string(), "{created}");
+    }
+    let id = open_session(&server, "ada", "2025-11-25").await;
+    for (token, expected) in [("ada/notes.write", 8), ("ada/notes.read", 4)] {
+        let (mut listed, mut params) = (0, json!({}));
+        loop {
+            let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/list", "params": params});
+            let page = server.send(with_token(in_session(&id, "2025-11-25", &list), token)).await.json();
+            listed += page["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{page}")).len();
+            match &page["result"]["nextCursor"] {
+                Value::Null => break,
+                cursor => params = json!({ "cursor": cursor }),
+            }
+        }
+        assert_eq!(listed, expected, "{token}");
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
-use serde_json::json;
+use mcp_runtime::{Context, Fault, HttpOptions, function::MethodEntry};
+use serde_json::{Value, json};
 
 use crate::http::{
     client::{Endpoint, Session},
@@ -90,6 +90,31 @@ async fn calls_of_a_session_are_limited() {
     assert_eq!(endpoint.send(&endpoint.session("2025-11-25").await.call(2, "quick")).await.text(), "quick");
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     assert_eq!(endpoint.send(&session.call(2, "quick")).await.text(), "quick");
+}
+
+/// The only response to rejected notifications is a status.
+#[tokio::test]
+async fn notifications_beyond_the_limit_are_refused_alone_and_in_batches() {
+    let note = MethodEntry::new("com.example/note", json!({"type": "object"}), async |_: Value, _: Context| {
+        std::future::pending::<Result<(), Fault>>().await
+    });
+    let (_, server) = server();
+    let endpoint = Endpoint::start(server.with_entry(note).max_in_flight(1), HttpOptions::default()).await;
+    let session = endpoint.session("2025-03-26").await;
+    let note = json!({"jsonrpc": "2.0", "method": "com.example/note"});
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (message, status) in [
+        (note.clone(), 202),
+        (note.clone(), 503),
+        (json!([note]), 503),
+        (json!([note, initialized]), 503),
+        (json!([initialized]), 202),
+        // The status belongs to the response.
+        (json!([note, ping]), 200),
+    ] {
+        assert_eq!(endpoint.send(&session.post(&message)).await.status, status, "{message}");
+    }
 }
 
 /// Functions hold their arguments for as long as they run.

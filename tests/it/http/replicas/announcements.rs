@@ -10,22 +10,22 @@ use super::{
 
 /// Every replica learns of the change, whether or not the client repeats the refused request.
 #[tokio::test]
-async fn initialized_reaches_the_other_replicas_although_its_announcement_has_failed() {
+async fn initialized_reaches_the_replica_that_waits_although_its_announcement_has_failed() {
     for is_repeated in [true, false] {
         let cluster = Cluster::start(2).await;
         let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
         let call = session.call(1, "asks");
         let initialized = session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        // The other replica knows the session, and waits.
         assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
-        let asks = async { until_method(&mut cluster.at(1).open(&call).await, "elicitation/create").await };
+        // The replica that has opened the session waits.
+        let asks = async { until_method(&mut cluster.at(0).open(&call).await, "elicitation/create").await };
         let announced = async {
-            cluster.set_backend(0, Health::Mute);
-            let refused = cluster.at(0).send(&initialized).await;
+            cluster.set_backend(1, Health::Mute);
+            let refused = cluster.at(1).send(&initialized).await;
             assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
-            cluster.set_backend(0, Health::Up);
+            cluster.set_backend(1, Health::Up);
             if is_repeated {
-                assert_eq!(cluster.at(0).send(&initialized).await.status, 202);
+                assert_eq!(cluster.at(1).send(&initialized).await.status, 202);
             }
         };
         let (question, ()) = tokio::join!(asks, announced);

@@ -309,13 +309,15 @@ async fn updated(stream: &mut Response) -> (String, String) {
 /// Reads until an item has changed, and returns the id of that event. Replicas that may have missed changes repeat
 /// others, for example because they have just begun to listen.
 async fn until_updated(stream: &mut Response, number: usize) -> String {
-    loop {
-        let (id, uri) = updated(stream).await;
-        let updated: usize = uri.strip_prefix("test://item/").unwrap().parse().unwrap();
-        if updated == number {
-            return id;
+    soon(async {
+        loop {
+            let (id, uri) = updated(stream).await;
+            if uri == format!("test://item/{number}") {
+                return id;
+            }
         }
-    }
+    })
+    .await
 }
 
 /// The client reads at one replica, and resources change at all of them.
@@ -400,10 +402,13 @@ async fn a_client_whose_reader_was_killed_is_notified_of_everything() {
         handles[1].resource_updated("test://item/1");
         let mut stream = cluster.at(2).open(&get).await;
         let mut missing = vec!["test://item/0".to_owned(), "test://item/1".to_owned()];
-        while !missing.is_empty() {
-            let event = first(&mut stream).await.json();
-            missing.retain(|uri| event["params"]["uri"] != **uri);
-        }
+        soon(async {
+            while !missing.is_empty() {
+                let event = first(&mut stream).await.json();
+                missing.retain(|uri| event["params"]["uri"] != **uri);
+            }
+        })
+        .await;
     }
 }
 

@@ -1,13 +1,22 @@
 //! The beginning and the end of sessions: deletion, expiry and eviction.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, OnceLock, atomic::Ordering},
+    time::Duration,
+};
 
-use mcp_runtime::HttpOptions;
-use serde_json::json;
+use http::Response;
+use mcp_runtime::{
+    Context, HttpOptions, Server,
+    function::ResourceEntry,
+    http::{HttpBody, HttpService},
+};
+use serde_json::{Value, json};
+use tower_service::Service as _;
 
 use super::{VERSIONS, ping};
 use crate::http::{
-    client::{Session, send_body, send_head},
+    client::{Session, send_body, send_head, soon},
     request::{Request, initialize},
     serve, serve_with,
 };
@@ -96,6 +105,50 @@ async fn an_idle_session_is_evicted_when_there_are_too_many() {
     assert_eq!(call.messages().await.len(), 2);
     endpoint.session("2025-11-25").await;
     drop(listening);
+}
+
+/// What `on_subscribe` returned is dropped while other requests can use the sessions, however a session ends.
+#[tokio::test]
+async fn guards_of_subscriptions_may_use_the_service() {
+    /// Closes the sessions of the service when it is dropped.
+    struct Closing(Arc<OnceLock<HttpService>>);
+    impl Drop for Closing {
+        fn drop(&mut self) {
+            self.0.get().unwrap().close();
+        }
+    }
+    async fn send(service: &HttpService, request: Request) -> Response<HttpBody> {
+        soon(service.clone().call(request.into_http(|_| {}))).await.unwrap()
+    }
+    let (long, short) = (Duration::from_secs(600), Duration::from_millis(1));
+    for (case, max_sessions, idle, opens_another, expected) in [
+        ("eviction", 1, long, true, 200),
+        ("removal of expired sessions", 1, short, true, 200),
+        ("use of an expired session", 2, short, false, 404),
+    ] {
+        let service = Arc::new(OnceLock::new());
+        let own = Arc::downgrade(&service);
+        let item = ResourceEntry::new("test://a", "item", async |_: Value, _: Context| "text")
+            .on_subscribe(move |_| Closing(own.upgrade().unwrap()));
+        let server = Server::empty("guards", "1.0.0").with_entry(item).build().unwrap();
+        // Subscriptions exist only if the server can change.
+        server.handle();
+        let options = HttpOptions::default().max_sessions(max_sessions).session_idle(idle).max_peer_share(1.0);
+        service.set(server.into_http_service(options).unwrap()).unwrap();
+        let service = service.get().unwrap();
+        let opened = send(service, initialize("2025-11-25")).await;
+        let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        drop(opened);
+        let in_session = |message: &Value| Request::post(message).with("mcp-session-id", &id);
+        let subscribe =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "test://a"}});
+        let subscribed = send(service, in_session(&subscribe)).await;
+        assert_eq!(subscribed.status(), 200, "{case}");
+        drop(subscribed);
+        tokio::time::sleep(50 * short).await;
+        let next = if opens_another { initialize("2025-11-25") } else { in_session(&ping(1)) };
+        assert_eq!(send(service, next).await.status(), expected, "{case}");
+    }
 }
 
 #[tokio::test]

@@ -2,8 +2,6 @@
 
 use mcp_runtime::tool;
 
-type Small = u8;
-
 #[tool]
 fn ranges(
     #[arg(range = 1..=1000)] small: u8,
@@ -23,9 +21,5 @@ fn values(
     #[arg(default = 5)] text: String,
 ) {
 }
-
-// The macro does not know what an alias stands for: the server reports it when it starts.
-#[tool]
-fn alias(#[arg(range = 1..=1000)] small: Small) {}
 
 fn main() {}

@@ -1,11 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, notify, replica};
 use crate::{
     cluster::streams::SessionStreams,
-    engine::Session,
+    engine::{Session, Subscriber, Subscriptions},
+    registry::Kinds,
+    revision,
     transport::http::{
         session::SharedStreams as _,
         sse::events::{GENERAL, Resumption, StreamEvents},
@@ -41,6 +43,8 @@ impl SessionCopy {
 async fn messages_of_several_replicas_arrive_once_and_in_order() {
     use Failure::{After, Before, Hang};
     const MESSAGES: usize = 8;
+    // Of two messages of a replica, the second is appended where the replica expects the end of the log.
+    let writer = |number: usize| number / 2 % 2;
     for failures in [&[][..], &[Before], &[After], &[Hang], &[After, Before, After], &[After, After]] {
         for waits in [true, false] {
             let backend = Arc::new(Flaky::default());
@@ -49,7 +53,7 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
             let mut found = Vec::new();
             for number in 0..MESSAGES {
                 backend.fail(failures);
-                notify(&copies[number % 2].session.outbox, &number.to_string());
+                notify(&copies[writer(number)].session.outbox, &number.to_string());
                 if waits {
                     found.push(event(&mut response).await);
                 }
@@ -59,10 +63,10 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
             }
             assert!(found.is_sorted_by_key(|(position, _)| *position), "{found:?}");
             let of = |replica| {
-                found.iter().map(|(_, text)| text.parse::<usize>().unwrap()).filter(move |n| n % 2 == replica)
+                found.iter().map(|(_, text)| text.parse::<usize>().unwrap()).filter(move |n| writer(*n) == replica)
             };
             for replica in 0..2 {
-                assert!(of(replica).eq((replica..MESSAGES).step_by(2)), "{failures:?} {found:?}");
+                assert!(of(replica).eq((0..MESSAGES).filter(|n| writer(*n) == replica)), "{failures:?} {found:?}");
             }
             // The log contains the same messages.
             let mut resumed = copies[1].open(Some(0)).await;
@@ -101,6 +105,30 @@ async fn messages_that_were_not_taken_are_sent_again() {
     }
 }
 
+/// A response that was replaced at the same replica may read the last message late, and then ends. The response that has
+/// replaced it still receives changes.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_replaced_response_holds_no_changes_back() {
+    let backend = Arc::new(Flaky::default());
+    let copies = [(); 2].map(|()| SessionCopy::of(&backend));
+    let subscriptions = Arc::<Subscriptions>::default();
+    let subscriber = Subscriber::of_session(&subscriptions, &copies[0].session.outbox, revision::newest_handshake());
+    subscriber.ready();
+    let replaced = copies[0].open(None).await;
+    backend.set_delay(Duration::from_secs(2));
+    notify(&copies[1].session.outbox, "read late");
+    sleep(Duration::from_secs(1)).await;
+    backend.set_delay(Duration::ZERO);
+    let mut response = copies[0].open(None).await;
+    assert_eq!(event(&mut response).await.1, "read late");
+    sleep(Duration::from_secs(2)).await;
+    drop(replaced);
+    sleep(Duration::from_secs(1)).await;
+    subscriptions.lists_changed(Kinds::ALL);
+    let (_, changed) = timeout(Duration::from_secs(1), event(&mut response)).await.expect("the change was lost");
+    assert!(changed.ends_with("list_changed\"}"), "{changed}");
+}
+
 /// Clients choose the positions, with which not every backend can compute.
 #[tokio::test(start_paused = true)]
 async fn the_backend_is_not_asked_for_a_position_that_no_event_has() {
@@ -127,4 +155,22 @@ async fn a_general_stream_goes_on_after_a_long_failure() {
     let mut response = copy.open(None).await;
     notify(&copy.session.outbox, "kept");
     assert_eq!(event(&mut response).await.1, "kept");
+}
+
+/// The outbox keeps the streams as its waker, and they keep the outbox, but only until it is closed.
+#[tokio::test(start_paused = true)]
+async fn streams_end_with_their_session() {
+    for failures in [&[][..], &[Failure::Hang]] {
+        let backend = Arc::new(Flaky::default());
+        let copy = SessionCopy::of(&backend);
+        backend.fail(failures);
+        notify(&copy.session.outbox, "last");
+        // Begins to write.
+        sleep(Duration::from_millis(1)).await;
+        copy.session.outbox.close();
+        let outbox = Arc::downgrade(&copy.session.outbox);
+        drop(copy);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(outbox.strong_count(), 0, "{failures:?}");
+    }
 }

@@ -25,15 +25,19 @@ use crate::{
 
 /// The calls in flight of a session, or of a connection without a session.
 ///
-/// The tables have no bounds of their own: the limits on calls and listeners are checked before an entry is added.
+/// The tables have no bounds of their own: the limits on calls and listeners are checked before an entry is added. They are
+/// boxed, since most sessions never have an entry.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    calls: Mutex<HashMap<Id, (Context, Sink)>>,
+    calls: Mutex<Option<Box<Calls>>>,
     call_count: AtomicUsize,
     /// The open `subscriptions/listen` requests, which do not count as calls.
-    listeners: Mutex<HashMap<Id, Listener>>,
+    listeners: Mutex<Option<Box<Listeners>>>,
     listener_count: AtomicUsize,
 }
+
+type Calls = HashMap<Id, (Context, Sink)>;
+type Listeners = HashMap<Id, Listener>;
 
 impl InFlight {
     /// Returns the number of calls in flight.
@@ -48,8 +52,9 @@ impl InFlight {
 
     /// Returns whether a call or a listener has this id.
     pub(crate) fn has(&self, id: &Id) -> bool {
-        (self.count() > 0 && self.calls().contains_key(id))
-            || (self.listener_count() > 0 && self.listeners().contains_key(id))
+        (self.count() > 0 && self.calls().as_ref().is_some_and(|calls| calls.contains_key(id)))
+            || (self.listener_count() > 0
+                && self.listeners().as_ref().is_some_and(|listeners| listeners.contains_key(id)))
     }
 
     /// Adds a listener.
@@ -58,7 +63,7 @@ impl InFlight {
     ///
     /// Returns the listener if there is already one with its id.
     pub(crate) fn listen(&self, id: Id, listener: Listener) -> Result<(), Box<Listener>> {
-        match self.listeners().entry(id) {
+        match self.listeners().get_or_insert_default().entry(id) {
             Entry::Occupied(_) => Err(Box::new(listener)),
             Entry::Vacant(entry) => {
                 self.listener_count.fetch_add(1, Ordering::AcqRel);
@@ -74,10 +79,15 @@ impl InFlight {
     ///
     /// Returns the destination of the response without starting the call if the table already contains a call with its
     /// id.
-    pub(crate) fn start(&self, context: &Context, sink: Sink, spawn: impl FnOnce() -> AbortHandle) -> Result<(), Sink> {
+    pub(crate) fn start(
+        &self,
+        context: &Context,
+        sink: Sink,
+        spawn: impl FnOnce() -> AbortHandle,
+    ) -> Result<(), Box<Sink>> {
         let mut calls = self.calls();
-        match calls.entry(context.call().id.clone()) {
-            Entry::Occupied(_) => Err(sink),
+        match calls.get_or_insert_default().entry(context.call().id.clone()) {
+            Entry::Occupied(_) => Err(Box::new(sink)),
             Entry::Vacant(entry) => {
                 self.call_count.fetch_add(1, Ordering::AcqRel);
                 sink.open();
@@ -96,7 +106,7 @@ impl InFlight {
             sink.outbox.set_fault(class);
         }
         sink.operation.end(context.call().encoding.dialect, ending);
-        sink.close(Some(response));
+        sink.close((!context.call().id.is_of_notification()).then_some(response));
     }
 
     /// Cancels a call or a listener without a response. Returns `false` if there is none with this id.
@@ -131,23 +141,24 @@ impl InFlight {
         any
     }
 
-    fn take_calls(&self) -> HashMap<Id, (Context, Sink)> {
-        let calls = std::mem::take(&mut *self.calls());
+    fn take_calls(&self) -> Calls {
+        let calls = self.calls().take().map(|calls| *calls).unwrap_or_default();
         self.call_count.fetch_sub(calls.len(), Ordering::AcqRel);
         calls
     }
 
-    fn take_listeners(&self) -> HashMap<Id, Listener> {
+    fn take_listeners(&self) -> Listeners {
         if self.listener_count() == 0 {
-            return HashMap::new();
+            return Listeners::new();
         }
-        let listeners = std::mem::take(&mut *self.listeners());
+        let listeners = self.listeners().take().map(|listeners| *listeners).unwrap_or_default();
         self.listener_count.fetch_sub(listeners.len(), Ordering::AcqRel);
         listeners
     }
 
     fn remove(&self, id: &Id, filter: impl FnOnce(&Context) -> bool) -> Option<(Context, Sink)> {
         let mut calls = self.calls();
+        let calls = calls.as_mut()?;
         calls.get(id).filter(|(context, _)| filter(context))?;
         let call = calls.remove(id)?;
         self.call_count.fetch_sub(1, Ordering::AcqRel);
@@ -155,16 +166,16 @@ impl InFlight {
     }
 
     fn remove_listener(&self, id: &Id) -> Option<Listener> {
-        let listener = self.listeners().remove(id)?;
+        let listener = self.listeners().as_mut()?.remove(id)?;
         self.listener_count.fetch_sub(1, Ordering::AcqRel);
         Some(listener)
     }
 
-    fn listeners(&self) -> MutexGuard<'_, HashMap<Id, Listener>> {
+    fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<Id, (Context, Sink)>> {
+    fn calls(&self) -> MutexGuard<'_, Option<Box<Calls>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -175,7 +186,7 @@ fn fail((context, sink): (Context, Sink), fault: &Fault) {
     let Call { encoding, id, .. } = context.call();
     running::write_error(&mut response, encoding.dialect, Some(id), fault);
     sink.operation.end(encoding.dialect, &Ending::Fault(fault.clone(), None));
-    sink.close(Some(response));
+    sink.close((!id.is_of_notification()).then_some(response));
 }
 
 fn cancel((context, sink): (Context, Sink)) {

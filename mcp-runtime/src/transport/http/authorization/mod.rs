@@ -12,18 +12,16 @@ mod routes;
 pub(super) use self::{admission::admit, refusal::insufficient_scope};
 pub use routes::AuthorizationService;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use http::{HeaderMap, Uri, request::Parts};
 
 use super::guard;
 use crate::auth::{Authenticator, AuthorizationRoutes, Challenge, ProtectedResource};
+use crate::{debug::debug, loopback::is_loopback};
 
 /// How an endpoint authenticates requests, and what it tells clients.
 pub(crate) struct Authorization {
@@ -94,26 +92,22 @@ impl Authorization {
         if challenges.is_empty() { vec![Challenge::new("Bearer")] } else { challenges.to_vec() }
     }
 
-    /// Returns the URL of the metadata. Returns `None` if there is none for the sender of this request. `path` is the
-    /// path of the endpoint.
-    fn metadata_url(&self, path: &str, request: &Parts) -> Option<String> {
-        Some(self.resource_url(path, &request.headers, &request.uri)?.metadata_url())
+    /// Returns the URL of the metadata. Returns `None` if there is none for the sender of this request. `scheme` and `path`
+    /// are those of the endpoint.
+    fn metadata_url(&self, scheme: &str, path: &str, request: &Parts) -> Option<String> {
+        Some(self.resource_url(scheme, path, &request.headers, &request.uri)?.metadata_url())
     }
 
     /// Returns the identifier of the resource, if clients are told about it.
-    fn resource_url(&self, path: &str, headers: &HeaderMap, uri: &Uri) -> Option<ResourceUrl> {
+    fn resource_url(&self, scheme: &str, path: &str, headers: &HeaderMap, uri: &Uri) -> Option<ResourceUrl> {
         if self.resource.authorization_servers().is_empty() {
             return None;
         }
-        self.url.clone().or_else(|| ResourceUrl::of_loopback(headers, uri, path))
+        self.url.clone().or_else(|| ResourceUrl::of_loopback(scheme, headers, uri, path))
     }
 }
 
-impl fmt::Debug for Authorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").field("resource", &self.resource).finish_non_exhaustive()
-    }
-}
+debug!(Authorization, self, resource: self.resource);
 
 /// The path below which the metadata of protected resources is served.
 ///
@@ -147,9 +141,9 @@ impl ResourceUrl {
 
     /// Creates the identifier of a resource from the host that a client on the same machine uses. Returns `None` for
     /// other hosts: they come from the sender, and decide to whom clients send users for authorization.
-    fn of_loopback(headers: &HeaderMap, uri: &Uri, path: &str) -> Option<Self> {
-        let host = guard::host(headers, uri).filter(|host| guard::is_loopback(guard::without_port(host)))?;
-        Self::parse(&format!("http://{host}{path}")).ok()
+    fn of_loopback(scheme: &str, headers: &HeaderMap, uri: &Uri, path: &str) -> Option<Self> {
+        let host = guard::host(headers, uri).filter(|host| is_loopback(host))?;
+        Self::parse(&format!("{scheme}://{host}{path}")).ok()
     }
 
     /// Returns the URL of the metadata: the well-known path is inserted before the path of the resource.
@@ -178,7 +172,7 @@ fn check_url(what: &str, text: &str) -> Result<Uri, String> {
     }
     match scheme {
         "https" => Ok(uri),
-        "http" if guard::is_loopback(host) => Ok(uri),
+        "http" if is_loopback(host) => Ok(uri),
         _ => Err(invalid("expected `https`; `http` is only allowed on loopback addresses")),
     }
 }
@@ -229,7 +223,7 @@ mod tests {
             ("localhost.evil.example", None),
         ] {
             let headers = HeaderMap::from_iter([(http::header::HOST, http::HeaderValue::from_static(host))]);
-            let found = ResourceUrl::of_loopback(&headers, &Uri::from_static("/mcp"), "/mcp");
+            let found = ResourceUrl::of_loopback("http", &headers, &Uri::from_static("/mcp"), "/mcp");
             assert_eq!(found.map(|url| url.text).as_deref(), expected);
         }
     }

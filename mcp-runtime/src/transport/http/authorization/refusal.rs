@@ -62,9 +62,9 @@ pub(super) async fn unauthenticated<B: RequestBody>(
     } else {
         challenges = error.challenges().iter().fold(challenges, merge);
     }
-    let metadata_url = authorization.metadata_url(&endpoint.options().path, &request);
+    let metadata_url = authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, &request);
     let scopes = if status == StatusCode::UNAUTHORIZED {
-        needed_scopes(endpoint, &endpoint.request_source(request), body, now).await
+        needed_scopes(endpoint, &Arc::new(HttpRequestSource::new(request, endpoint)), body, now).await
     } else {
         discard(endpoint, &request, body);
         Vec::new()
@@ -86,7 +86,7 @@ pub(super) async fn insufficient_base_scope<B: RequestBody>(
     body: B,
     now: Instant,
 ) -> HttpResponse {
-    let source = endpoint.request_source(request);
+    let source = Arc::new(HttpRequestSource::new(request, endpoint));
     let required = needed_scopes(endpoint, &source, body, now).await;
     let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
     forbidden(endpoint, source.request(), &required, message)
@@ -120,9 +120,10 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
         "request without sufficient scopes rejected"
     );
     let (challenges, metadata_url) = match endpoint.authorization() {
-        Some(authorization) => {
-            (authorization.challenges(), authorization.metadata_url(&endpoint.options().path, request))
-        }
+        Some(authorization) => (
+            authorization.challenges(),
+            authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, request),
+        ),
         None => (vec![Challenge::new("Bearer")], None),
     };
     let challenges = challenges.into_iter().map(|challenge| match error {

@@ -28,6 +28,7 @@ use crate::{
     transport::http::{
         endpoint::Endpoint,
         guard,
+        request::HttpRequestSource,
         request_body::{self, RequestBody},
         response::{self, HttpBody, HttpResponse},
     },
@@ -83,7 +84,7 @@ impl AuthorizationService {
     ) -> Result<HttpResponse, Box<HttpResponse>> {
         let (mut parts, body) = request.into_parts();
         guard::check_host(&parts, self.endpoint.options())?;
-        let source = self.endpoint.request_source(parts.clone());
+        let source = HttpRequestSource::new(parts.clone(), &self.endpoint);
         if let Some(address) = source.peer_addr() {
             parts.extensions.insert(PeerAddr(address));
         }
@@ -162,7 +163,9 @@ fn metadata(endpoint: &Endpoint, uri: &Uri, headers: &HeaderMap) -> HttpResponse
     let not_found = || response::invalid_request(StatusCode::NOT_FOUND, "no metadata of a protected resource here");
     let Some(authorization) = endpoint.authorization() else { return not_found() };
     let path = &endpoint.options().path;
-    let Some(resource) = authorization.resource_url(path, headers, uri) else { return not_found() };
+    let Some(resource) = authorization.resource_url(endpoint.scheme(), &endpoint.options().path, headers, uri) else {
+        return not_found();
+    };
     let asked = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default().trim_end_matches('/');
     let own = [resource.path.split('?').next().unwrap_or_default(), path.as_str()];
     if !asked.is_empty() && !own.iter().any(|own| own.trim_end_matches('/') == asked) {

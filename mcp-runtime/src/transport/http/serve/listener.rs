@@ -1,21 +1,19 @@
 //! Listening on an address, and accepting its connections.
 
-use std::{
-    io::{self, IoSlice},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::io;
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
-};
+use tokio::net::{TcpListener, TcpStream};
 
+use super::stream::Stream;
+#[cfg(feature = "tls")]
+use super::tls::Certificate;
 #[cfg(unix)]
 use super::unix::SocketListener;
 use crate::transport::http::{address::HttpAddress, peers::Remote};
+#[cfg(feature = "tls")]
+use std::{path::PathBuf, sync::Arc};
 #[cfg(unix)]
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 
 /// The number of unsent bytes that the kernel accepts for a connection. Linux reports room for more when less than half
 /// of it is unsent.
@@ -25,7 +23,7 @@ const MAX_UNSENT_BYTES: u32 = 128 << 10;
 /// A listener for [`http::serve`](crate::http::serve).
 ///
 /// A [`TcpListener`] of tokio, or a `UnixListener`, converts into it. [`bind`](Self::bind) accepts an address that is only
-/// known at run time, and takes care of the file of a Unix socket.
+/// known at run time, and takes care of the file of a Unix socket. With the feature `tls`, [`tls`](Self::tls) serves HTTPS.
 ///
 /// ```
 /// use mcp_runtime::http::{HttpAddress, Listener};
@@ -39,7 +37,11 @@ const MAX_UNSENT_BYTES: u32 = 128 << 10;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Listener(Acceptor);
+pub struct Listener {
+    acceptor: Acceptor,
+    #[cfg(feature = "tls")]
+    certificate: Option<Arc<Certificate>>,
+}
 
 #[derive(Debug)]
 enum Acceptor {
@@ -50,18 +52,26 @@ enum Acceptor {
 
 impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Self(Acceptor::Tcp(listener))
+        Self::new(Acceptor::Tcp(listener))
     }
 }
 
 #[cfg(unix)]
 impl From<UnixListener> for Listener {
     fn from(listener: UnixListener) -> Self {
-        Self(Acceptor::Unix(listener.into()))
+        Self::new(Acceptor::Unix(listener.into()))
     }
 }
 
 impl Listener {
+    fn new(acceptor: Acceptor) -> Self {
+        Self {
+            acceptor,
+            #[cfg(feature = "tls")]
+            certificate: None,
+        }
+    }
+
     /// Listens on an address.
     ///
     /// A Unix socket is a file with mode 0600, so that only the user of the process and root can connect. A file that a
@@ -87,8 +97,64 @@ impl Listener {
                 Err(io::Error::new(io::ErrorKind::Unsupported, "this platform does not support Unix sockets"))
             }
         };
-        let bound = bound.map(Self);
+        let bound = bound.map(Self::new);
         bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on `{address}`: {error}")))
+    }
+
+    /// Serves HTTPS, with HTTP/2 and HTTP/1.1, instead of plain HTTP.
+    ///
+    /// The files are PEM: the certificate of the server followed by those of intermediate authorities, and its private key
+    /// without a passphrase. They are read again at most a minute after they have changed, when the next client connects,
+    /// and until both are valid, the earlier certificate is used.
+    ///
+    /// Connections beyond the [limit](crate::http::ListenerOptions::max_connections) are closed without a response.
+    ///
+    /// ```no_run
+    /// use mcp_runtime::http::{HttpAddress, Listener};
+    ///
+    /// # async fn bind() -> std::io::Result<()> {
+    /// let address = HttpAddress::from(([0, 0, 0, 0], 443));
+    /// let listener = Listener::bind(address).await?.tls("cert.pem", "key.pem")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file cannot be read, if the certificate or the key is missing or invalid, if they do not belong
+    /// together, or if the listener is a Unix socket.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> io::Result<Self> {
+        #[cfg(unix)]
+        if let Acceptor::Unix(_) = self.acceptor {
+            let why = "TLS is not supported on a Unix socket: its connections do not leave the machine";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        self.certificate = Some(Arc::new(Certificate::open(certificate.into(), key.into())?));
+        Ok(self)
+    }
+
+    /// Returns the certificate with which connections are encrypted, if they are.
+    #[cfg(feature = "tls")]
+    pub(super) fn certificate(&self) -> Option<&Arc<Certificate>> {
+        self.certificate.as_ref()
+    }
+
+    /// Returns whether connections are encrypted.
+    pub(super) fn is_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.certificate.is_some();
+        #[cfg(not(feature = "tls"))]
+        return false;
+    }
+
+    /// Returns the URL of an endpoint.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`address`](Self::address).
+    pub(crate) fn url(&self, path: &str) -> io::Result<String> {
+        Ok(self.address()?.url(if self.is_tls() { "https" } else { "http" }, path))
     }
 
     /// Returns the bound address, with the actual port if port 0 was requested.
@@ -97,7 +163,7 @@ impl Listener {
     ///
     /// Returns an error if the operating system reports none, or if a Unix socket has no path.
     pub fn address(&self) -> io::Result<HttpAddress> {
-        match &self.0 {
+        match &self.acceptor {
             Acceptor::Tcp(listener) => listener.local_addr().map(HttpAddress::Tcp),
             #[cfg(unix)]
             Acceptor::Unix(listener) => listener.path().map(HttpAddress::Unix),
@@ -106,7 +172,7 @@ impl Listener {
 
     /// Accepts a connection. Returns it with its sender.
     pub(super) async fn accept(&self) -> io::Result<(Stream, Remote)> {
-        match &self.0 {
+        match &self.acceptor {
             Acceptor::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
@@ -168,63 +234,5 @@ mod tests {
             }
             assert!(written <= LIMIT && read <= LIMIT, "{written} bytes accepted, {read} read before the next");
         }
-    }
-}
-
-/// A connection over TCP or a Unix socket. An enum instead of a type parameter keeps hyper's code in the program once.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
-
-/// Calls a method of the connection.
-macro_rules! delegate {
-    ($self:ident, $stream:ident => $call:expr) => {
-        match $self.get_mut() {
-            Stream::Tcp(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-            #[cfg(unix)]
-            Stream::Unix(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        delegate!(self, stream => stream.poll_read(cx, into))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        delegate!(self, stream => stream.poll_write(cx, bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        delegate!(self, stream => stream.poll_write_vectored(cx, slices))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        // Both kinds of sockets support it.
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        delegate!(self, stream => stream.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        delegate!(self, stream => stream.poll_shutdown(cx))
     }
 }

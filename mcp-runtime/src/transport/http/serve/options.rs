@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::model::setters;
+
 /// Options of a listener: its connections, the paths beside the endpoint, and its shutdown.
 ///
 /// ```
@@ -40,68 +42,51 @@ impl Default for ListenerOptions {
 }
 
 impl ListenerOptions {
-    /// Sets the maximum number of connections. The default is 10,240.
-    ///
-    /// Connections beyond the limit receive a response with status 503 and are closed, so that a proxy can try another
-    /// server at once.
-    ///
-    /// The operating system must allow the process to open at least as many files.
-    ///
-    /// ```
-    /// # use mcp_runtime::http::ListenerOptions;
-    /// let options = ListenerOptions::default().max_connections(1000);
-    /// ```
-    #[must_use]
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.max_connections = connections.clamp(1, 1 << 20);
-        self
-    }
+    setters! {
+        /// Sets the maximum number of connections. The default is 10,240.
+        ///
+        /// Connections beyond the limit receive a response with status 503 and are closed, so that a proxy can try
+        /// another server at once.
+        ///
+        /// The operating system must allow the process to open at least as many files.
+        ///
+        /// ```
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().max_connections(1000);
+        /// ```
+        pub fn max_connections(self, connections: usize) { self.max_connections = connections.clamp(1, 1 << 20) }
 
-    /// Sets the time after which a connection is closed if it has not received the head of its next request. The
-    /// default is 75 seconds.
-    ///
-    /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not send
-    /// a request on a connection that is about to close.
-    #[must_use]
-    pub fn header_timeout(mut self, timeout: Duration) -> Self {
-        self.header_timeout = timeout;
-        self
-    }
+        /// Sets the time after which a connection is closed if it has not received the head of its next request. The
+        /// default is 75 seconds.
+        ///
+        /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not
+        /// send a request on a connection that is about to close.
+        pub fn header_timeout(self, timeout: Duration) { self.header_timeout = timeout }
 
-    /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16 KiB,
-    /// and the minimum is 8 KiB.
-    ///
-    /// A longer head is rejected with status 431. Each connection buffers about as much of its input, so with the
-    /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB.
-    #[must_use]
-    pub fn max_head_bytes(mut self, bytes: usize) -> Self {
-        self.max_head_bytes = bytes.max(8 << 10);
-        self
-    }
+        /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16
+        /// KiB, and the minimum is 8 KiB.
+        ///
+        /// A longer head is rejected with status 431. Each connection buffers about as much of its input, so with the
+        /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB. A connection of
+        /// HTTP/2 also buffers up to 128 KiB of bodies that are not read yet.
+        pub fn max_head_bytes(self, bytes: usize) { self.max_head_bytes = bytes.max(8 << 10) }
 
-    /// Sets the minimum rate, in bytes per second, at which a client must read. The default is 1024. Zero disables the
-    /// check.
-    ///
-    /// While output waits for the client, its rate is averaged over each period of the
-    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
-    /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
-    /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent, and reports what a client
-    /// reads in steps of up to 192 KiB, so with the defaults, a client that reads less than 3 KiB per second may be
-    /// disconnected, too. Elsewhere, the buffer and the steps may be larger. Connections without pending output are not
-    /// affected.
-    #[must_use]
-    pub fn min_read_rate(mut self, bytes_per_second: usize) -> Self {
-        self.min_read_rate = bytes_per_second;
-        self
-    }
+        /// Sets the minimum rate, in bytes per second, at which a client must read. The default is 1024. Zero disables
+        /// the check.
+        ///
+        /// While output waits for the client, its rate is averaged over each period of the
+        /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
+        /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
+        /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent, and reports what a
+        /// client reads in steps of up to 192 KiB, so with the defaults, a client that reads less than 3 KiB per second
+        /// may be disconnected, too. Elsewhere, the buffer and the steps may be larger. Connections without pending
+        /// output are not affected.
+        pub fn min_read_rate(self, bytes_per_second: usize) { self.min_read_rate = bytes_per_second }
 
-    /// Sets the time after which a connection is closed if its client accepts no data. The default is 2 minutes.
-    ///
-    /// The session and its resumable streams outlive the connection.
-    #[must_use]
-    pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.write_timeout = timeout;
-        self
+        /// Sets the time after which a connection is closed if its client accepts no data. The default is 2 minutes.
+        ///
+        /// The session and its resumable streams outlive the connection.
+        pub fn write_timeout(self, timeout: Duration) { self.write_timeout = timeout }
     }
 
     /// Sets the path of the liveness check, which succeeds while the server listens, with `{"status":"ok"}`. The default is
@@ -131,42 +116,37 @@ impl ListenerOptions {
         self
     }
 
-    /// Sets how long the listener accepts connections after the shutdown signal, while the readiness check fails already.
-    /// The default is zero. Programs with [`main!`](crate::main) set it with `--drain-delay`, and a mounted service waits in
-    /// [`HttpService::drain`](crate::http::HttpService::drain).
-    ///
-    /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
-    /// Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
-    /// `terminationGracePeriodSeconds` that is longer than this delay and the
-    /// [grace period](crate::Server::shutdown_grace) together.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::http::ListenerOptions;
-    /// let options = ListenerOptions::default().drain_delay(Duration::from_secs(5));
-    /// ```
-    #[must_use]
-    pub fn drain_delay(mut self, delay: Duration) -> Self {
-        self.drain_delay = delay;
-        self
-    }
+    setters! {
+        /// Sets how long the listener accepts connections after the shutdown signal, while the readiness check fails
+        /// already. The default is zero. Programs with [`main!`](crate::main) set it with `--drain-delay`, and a
+        /// mounted service waits in [`HttpService::drain`](crate::http::HttpService::drain).
+        ///
+        /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests.
+        /// In Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
+        /// `terminationGracePeriodSeconds` that is longer than this delay and the [grace
+        /// period](crate::Server::shutdown_grace) together.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().drain_delay(Duration::from_secs(5));
+        /// ```
+        pub fn drain_delay(self, delay: Duration) { self.drain_delay = delay }
 
-    /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages at
-    /// `/message`. The default is `false`.
-    ///
-    /// Deprecated since revision 2025-03-26:
-    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
-    ///
-    /// A session lives in the process that holds its stream, also with a shared [backend](crate::Server::backend): load
-    /// balancers must send all requests of a client to the same process. See [Replicas](crate::guide::replicas).
-    ///
-    /// ```
-    /// # use mcp_runtime::http::ListenerOptions;
-    /// let options = ListenerOptions::default().legacy_sse(true);
-    /// ```
-    #[must_use]
-    pub fn legacy_sse(mut self, enabled: bool) -> Self {
-        self.legacy_sse = enabled;
-        self
+        /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages
+        /// at `/message`. The default is `false`.
+        ///
+        /// Deprecated since revision 2025-03-26:
+        /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+        ///
+        /// A session lives in the process that holds its stream, also with a shared [backend](crate::Server::backend):
+        /// load balancers must send all requests of a client to the same process. See
+        /// [Replicas](crate::guide::replicas).
+        ///
+        /// ```
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().legacy_sse(true);
+        /// ```
+        pub fn legacy_sse(self, enabled: bool) { self.legacy_sse = enabled }
     }
 }

@@ -1,20 +1,41 @@
 //! Accepting connections, routing their requests by path, and shutting down.
 
-use std::{convert::Infallible, fmt, future::pending, io, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    error::Error,
+    fmt,
+    future::pending,
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use http::{Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+};
 use tower_http::cors::Cors;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
+    MAX_HEADERS,
     listener::Listener,
     options::ListenerOptions,
     socket::{ConnectionLimit, Socket},
     timer::SharedTimer,
 };
+#[cfg(feature = "tls")]
+use super::{
+    http2,
+    tls::{Certificate, is_http2},
+};
+#[cfg(feature = "tls")]
+use crate::transport::http::peers::Pool;
 use crate::{
     backend::Backoff,
     race::race,
@@ -30,9 +51,6 @@ use crate::{
         },
     },
 };
-
-/// The maximum number of headers of a request.
-const MAX_HEADERS: usize = 100;
 
 /// The longest time between two attempts to accept a connection.
 const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -99,10 +117,13 @@ impl Serve {
             Box::pin(transport::shutdown_signal(time_to_end))
         });
         let drain_delay = self.options.drain_delay;
-        let mut connection_limit =
-            ConnectionLimit::new(&self.options, self.service.endpoint().options().max_peer_share);
+        let mut connection_limit = ConnectionLimit::new(
+            &self.options,
+            self.service.endpoint().options().max_peer_share,
+            self.listener.is_tls(),
+        );
         let (listener, router) = (self.listener, Router::new(self.service, self.options));
-        let connections = GracefulShutdown::new();
+        let connections = watch::Sender::new(());
         let endpoint = router.service.endpoint().clone();
         let stop = async move {
             stop.await;
@@ -114,13 +135,23 @@ impl Serve {
             match race(stop.as_mut(), listener.accept()).await {
                 Err(Ok((stream, remote))) => {
                     backoff.reset();
-                    let router = router.for_remote(remote);
-                    if let Some((stream, permit)) = connection_limit.admit(stream, router.service.endpoint().peer()) {
-                        let options = &router.options;
-                        let reader = Arc::clone(router.service.endpoint().reader());
-                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate, reader);
-                        router.connect(socket, remote, permit, &connections);
+                    let router = Arc::new(router.for_remote(remote, listener.is_tls()));
+                    let endpoint = router.service.endpoint();
+                    let Some((stream, permit)) = connection_limit.admit(stream, endpoint.peer()) else { continue };
+                    let options = &router.options;
+                    let reader = Arc::clone(endpoint.reader());
+                    let socket = Socket::new(stream, options.write_timeout, options.min_read_rate, reader);
+                    #[cfg(feature = "tls")]
+                    if let Some(certificate) = listener.certificate() {
+                        if let Some(handshake) = connection_limit.admit_handshake(endpoint.peer()) {
+                            let (certificate, requests) =
+                                (Arc::clone(certificate), Arc::clone(connection_limit.pool()));
+                            let stop = connections.subscribe();
+                            spawn(remote, permit, router.serve_tls(socket, certificate, handshake, requests, stop));
+                        }
+                        continue;
                     }
+                    spawn(remote, permit, router.serve(socket, connections.subscribe()));
                 }
                 Err(Err(error)) => {
                     // The process may have too many open files, so this waits for other connections to close.
@@ -163,6 +194,18 @@ impl fmt::Debug for Serve {
     }
 }
 
+type ConnectionResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Serves a connection in a new task.
+fn spawn(remote: Remote, permit: PeerPermit, connection: impl Future<Output = ConnectionResult> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, ?remote, "connection failed");
+        }
+        drop(permit);
+    });
+}
+
 /// A router that dispatches requests by path.
 #[derive(Debug, Clone)]
 struct Router {
@@ -181,30 +224,28 @@ impl Router {
     }
 
     /// Returns the same router for the requests of one connection.
-    fn for_remote(&self, remote: Remote) -> Self {
+    fn for_remote(&self, remote: Remote, is_tls: bool) -> Self {
+        let service = self.service.for_remote(remote, is_tls);
         let mut legacy = self.legacy.clone();
         if let Some(legacy) = &mut legacy {
-            legacy.get_mut().set_remote(remote);
+            legacy.get_mut().set_endpoint(service.endpoint().clone());
         }
-        Self { service: self.service.for_remote(remote), legacy, options: Arc::clone(&self.options) }
+        Self { service, legacy, options: Arc::clone(&self.options) }
     }
 
-    /// Serves a connection of the router in a new task.
-    fn connect(self, socket: Socket, remote: Remote, permit: PeerPermit, connections: &GracefulShutdown) {
+    /// Serves a connection until it ends. From the shutdown of the listener on, only until the current request ends.
+    fn serve<S>(
+        self: Arc<Self>,
+        socket: S,
+        mut stop: watch::Receiver<()>,
+    ) -> impl Future<Output = ConnectionResult> + use<S>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (header_timeout, max_head_bytes) = (self.options.header_timeout, self.options.max_head_bytes);
-        let router = Arc::new(self);
         let service = service_fn(move |request: Request<Incoming>| {
-            let response = if router.is_endpoint(request.uri().path()) {
-                Ok(router.service.respond(request))
-            } else {
-                Err((Arc::clone(&router), Box::new(request)))
-            };
-            async move {
-                Ok::<_, Infallible>(match response {
-                    Ok(response) => response.await,
-                    Err((router, request)) => Box::pin(router.route(*request)).await,
-                })
-            }
+            let response = self.respond(request);
+            async move { Ok::<_, Infallible>(response.await) }
         });
         let connection = http1::Builder::new()
             .timer(SharedTimer::default())
@@ -212,13 +253,59 @@ impl Router {
             .max_headers(MAX_HEADERS)
             .max_buf_size(max_head_bytes)
             .serve_connection(TokioIo::new(socket), service);
-        let connection = connections.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, ?remote, "connection failed");
+        async move {
+            let mut connection = pin!(connection);
+            if let Ok(ended) = race(connection.as_mut(), stop.changed()).await {
+                return Ok(ended?);
             }
-            drop(permit);
-        });
+            connection.as_mut().graceful_shutdown();
+            Ok(connection.await?)
+        }
+    }
+
+    /// Serves a connection over TLS, with the protocol that the client chooses. Each request of HTTP/2 takes a permit of
+    /// `requests`.
+    #[cfg(feature = "tls")]
+    async fn serve_tls(
+        self: Arc<Self>,
+        socket: Socket,
+        certificate: Arc<Certificate>,
+        handshake: PeerPermit,
+        requests: Arc<Pool>,
+        mut stop: watch::Receiver<()>,
+    ) -> ConnectionResult {
+        let accepted = certificate.accept(socket, self.options.header_timeout);
+        let Ok(stream) = race(accepted, stop.changed()).await else { return Ok(()) };
+        let stream = stream?;
+        drop(handshake);
+        if !is_http2(&stream) {
+            return Box::pin(self.serve(stream, stop)).await;
+        }
+        let (options, endpoint) = (Arc::clone(&self.options), self.service.endpoint().clone());
+        let remote = endpoint.remote();
+        let admit = move || requests.try_acquire(endpoint.peer(), 1);
+        let respond = move |request| {
+            // The client may read some responses and not others, so each request has a reader of its own.
+            let router = Arc::new(self.for_remote(remote, true));
+            // Boxed, since hyper moves the future several times.
+            (Arc::clone(router.service.endpoint().reader()), Box::pin(router.respond(request)))
+        };
+        Ok(Box::pin(http2::serve(stream, &options, admit, respond, stop)).await?)
+    }
+
+    /// Responds to a request. The future is small if the request is one to the endpoint.
+    fn respond(self: &Arc<Self>, request: Request<Incoming>) -> impl Future<Output = HttpResponse> + use<> {
+        let response = if self.is_endpoint(request.uri().path()) {
+            Ok(self.service.respond(request))
+        } else {
+            Err((Arc::clone(self), Box::new(request)))
+        };
+        async move {
+            match response {
+                Ok(response) => response.await,
+                Err((router, request)) => Box::pin(router.route(*request)).await,
+            }
+        }
     }
 
     /// Returns whether a path is the endpoint's, with or without a slash at its end.
@@ -249,11 +336,12 @@ impl Router {
     }
 
     /// Ends subscriptions, waits for calls in flight, then ends the remaining streams and connections.
-    async fn shut_down(self, connections: GracefulShutdown, grace: Duration) {
+    async fn shut_down(self, connections: watch::Sender<()>, grace: Duration) {
         let endpoint = self.service.endpoint();
         endpoint.end_subscriptions();
         // Closes idle connections at once.
-        let closed = connections.shutdown();
+        let _ = connections.send(());
+        let closed = connections.closed();
         tokio::pin!(closed);
         let mut is_closed = false;
         let unreachable = async {

@@ -15,7 +15,7 @@ use tokio::{
     time::Sleep,
 };
 
-use super::{listener::Stream, options::ListenerOptions};
+use super::{options::ListenerOptions, stream::Stream};
 use crate::{
     counters::Counter,
     error::Fault,
@@ -32,6 +32,9 @@ const MAX_REJECTIONS: usize = 256;
 const LINGER: Duration = Duration::from_secs(1);
 /// The maximum number of bytes of a rejected connection that are read and discarded.
 const LINGER_BYTES: u64 = 256 << 10;
+/// The maximum number of TLS handshakes in progress. Each occupies at most about 80 KiB.
+#[cfg(feature = "tls")]
+const MAX_HANDSHAKES: usize = 1024;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -56,12 +59,16 @@ struct Window {
     written: usize,
 }
 
+/// Returns the number of bytes that a client must accept within the write timeout.
+pub(super) fn min_bytes(write_timeout: Duration, min_rate: usize) -> usize {
+    let millis = usize::try_from(write_timeout.as_millis()).unwrap_or(usize::MAX);
+    (min_rate.saturating_mul(millis) / 1000).max(1)
+}
+
 impl<S> Socket<S> {
     /// Wraps a connection whose client must read `min_rate` bytes per second.
     pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize, reader: Arc<Reader>) -> Self {
-        let millis = usize::try_from(write_timeout.as_millis()).unwrap_or(usize::MAX);
-        let min_bytes = (min_rate.saturating_mul(millis) / 1000).max(1);
-        Self { stream, write_timeout, min_bytes, window: None, reader }
+        Self { stream, write_timeout, min_bytes: min_bytes(write_timeout, min_rate), window: None, reader }
     }
 
     /// Turns a pending write into an error if the client reads too slowly.
@@ -83,6 +90,20 @@ impl<S> Socket<S> {
             *window = new();
         }
         Poll::Pending
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Socket {
+    /// Waits for input, and returns its first byte without removing it. Returns `None` at the end of the input, and for
+    /// sockets that cannot do that.
+    pub(super) async fn peek(&self) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        match &self.stream {
+            Stream::Tcp(stream) => Ok((stream.peek(&mut first).await? > 0).then_some(first[0])),
+            #[cfg(unix)]
+            Stream::Unix(_) => Ok(None),
+        }
     }
 }
 
@@ -125,20 +146,33 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 /// The limit on the number of connections.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
-    pool: Pool,
+    pool: Arc<Pool>,
+    #[cfg(feature = "tls")]
+    handshakes: Pool,
     rejections: Arc<Semaphore>,
+    /// The response to a rejected connection. It is empty if connections are encrypted.
     rejection: Bytes,
     last_warning: Option<Instant>,
 }
 
 impl ConnectionLimit {
-    pub(super) fn new(options: &ListenerOptions, max_peer_share: Share) -> Self {
+    pub(super) fn new(options: &ListenerOptions, max_peer_share: Share, is_tls: bool) -> Self {
+        let pool = Pool::new(Resource::Connections, options.max_connections, max_peer_share);
+        let rejection = || response("503 Service Unavailable", &Fault::overloaded("too many connections"));
         Self {
-            pool: Pool::new(Resource::Connections, options.max_connections, max_peer_share),
+            pool: Arc::new(pool),
+            #[cfg(feature = "tls")]
+            handshakes: Pool::new(Resource::Handshakes, MAX_HANDSHAKES, max_peer_share),
             rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
-            rejection: rejection().into(),
+            rejection: if is_tls { Bytes::new() } else { rejection().into() },
             last_warning: None,
         }
+    }
+
+    /// Returns the pool with one permit for each connection.
+    #[cfg(feature = "tls")]
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// Returns the connection with its permit, or rejects it and returns `None` if there are too many, over all peers
@@ -156,17 +190,23 @@ impl ConnectionLimit {
         None
     }
 
+    /// Returns the permit for the handshake of a connection that was admitted. Returns `None` if too many are in progress,
+    /// over all peers or of this peer.
+    #[cfg(feature = "tls")]
+    pub(super) fn admit_handshake(&mut self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+        let permit = self.handshakes.try_acquire(peer, 1);
+        if permit.is_none() {
+            Counter::RefusedConnections.count();
+            self.warn();
+        }
+        permit
+    }
+
     fn reject(&self, mut stream: Stream) {
         let Ok(permit) = Arc::clone(&self.rejections).try_acquire_owned() else { return };
         let rejection = self.rejection.clone();
         tokio::spawn(async move {
-            let write = async {
-                stream.write_all(&rejection).await?;
-                stream.shutdown().await?;
-                // Closing a socket with unread data resets the connection, which can discard the response.
-                tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
-            };
-            let _ = tokio::time::timeout(LINGER, write).await;
+            let _ = respond(&mut stream, &rejection).await;
             drop(permit);
         });
     }
@@ -179,12 +219,24 @@ impl ConnectionLimit {
     }
 }
 
-/// Encodes the response to a rejected connection.
-fn rejection() -> Vec<u8> {
-    let mut body = response::error_message(&Fault::overloaded("too many connections"));
+/// Writes the only response of a connection. The connection should be closed afterwards.
+pub(super) async fn respond(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), response: &[u8]) -> io::Result<()> {
+    let write = async {
+        stream.write_all(response).await?;
+        stream.shutdown().await?;
+        // Closing a socket with unread data resets the connection, which can discard the response.
+        tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await.map(drop)
+    };
+    tokio::time::timeout(LINGER, write).await.unwrap_or(Ok(()))
+}
+
+/// Encodes the only response of a connection.
+pub(super) fn response(status: &str, fault: &Fault) -> Vec<u8> {
+    let mut body = response::error_message(fault);
+    let retry_after = if matches!(fault, Fault::Overloaded(_)) { "retry-after: 1\r\n" } else { "" };
     let mut response = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         retry-after: 1\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{retry_after}\
+         connection: close\r\n\r\n",
         body.len()
     )
     .into_bytes();

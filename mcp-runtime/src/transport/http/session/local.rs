@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, hash_map},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, MutexGuard, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -22,10 +22,14 @@ use crate::{
 /// The sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
 type Table = HashMap<Arc<str>, Entry, foldhash::fast::RandomState>;
 
+/// The number of tables, so that the requests of different sessions rarely lock the same one.
+const TABLES: usize = 16;
+
 /// The sessions that this process knows.
 #[derive(Debug)]
 pub(crate) struct LocalSessions {
-    table: Mutex<Table>,
+    /// Unlocked before a session that was removed is dropped, which ends it and may run code of the author.
+    tables: [Mutex<Table>; TABLES],
     /// One permit for each session.
     pool: Pool,
     idle_timeout: Duration,
@@ -42,11 +46,21 @@ struct Entry {
 impl LocalSessions {
     pub(crate) fn new(options: &HttpOptions) -> Self {
         Self {
-            table: Mutex::default(),
+            tables: Default::default(),
             pool: Pool::new(Resource::Sessions, options.max_sessions, options.max_peer_share),
             idle_timeout: options.session_idle,
             stream_eviction: StreamEviction::default(),
         }
+    }
+
+    /// Returns the table of a session. The last character of an id is random.
+    fn table(&self, id: &str) -> MutexGuard<'_, Table> {
+        self.tables[id.bytes().last().unwrap_or_default() as usize % TABLES].lock()
+    }
+
+    /// Returns a value for each session.
+    fn map_all<T>(&self, value: impl Fn((&Arc<str>, &Entry)) -> T) -> Vec<T> {
+        self.tables.iter().flat_map(|table| table.lock().iter().map(&value).collect::<Vec<_>>()).collect()
     }
 
     /// Returns the memory that all streams of the server share, including streams without a session.
@@ -75,8 +89,8 @@ impl LocalSessions {
     ) {
         let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), shared);
         let entry = Entry { session: Arc::new(session), permit };
-        // An entry that is not added ends its session when it is dropped, which must be unlocked.
-        let _unused = match self.table.lock().entry(Arc::clone(id)) {
+        // An entry that is not added must be dropped after the table is unlocked.
+        let _unused = match self.table(id).entry(Arc::clone(id)) {
             hash_map::Entry::Vacant(vacant) => {
                 vacant.insert(entry);
                 None
@@ -88,13 +102,13 @@ impl LocalSessions {
     /// Returns the session with this id, without checking the principal.
     #[cfg(feature = "cluster")]
     pub(crate) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
-        self.table.lock().get(id).map(|entry| Arc::clone(&entry.session))
+        self.table(id).get(id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Returns all sessions with their ids.
     #[cfg(feature = "cluster")]
     pub(crate) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
-        self.table.lock().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
+        self.map_all(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session)))
     }
 
     /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle sessions. Returns `None`
@@ -110,7 +124,10 @@ impl LocalSessions {
                 // The session of another peer is of no use to a peer that is at its share.
                 let used = peer.used(Resource::Sessions);
                 let is_at_share = self.pool.free() > 0 || self.pool.share().of(used + 1) <= used;
-                evict_idle(&mut self.table.lock(), is_at_share.then_some(peer));
+                let mut tables = self.tables.each_ref().map(Mutex::lock);
+                let evicted = evict_idle(&mut tables, is_at_share.then_some(peer));
+                drop(tables);
+                drop(evicted);
                 self.pool.try_acquire(peer, 1)
             })
     }
@@ -118,12 +135,14 @@ impl LocalSessions {
     /// Returns the session with this id and keeps it from becoming idle. Returns `None` if another principal opened it,
     /// or if it has expired or ended, in which case it is removed.
     pub(crate) fn find(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
-        let mut table = self.table.lock();
+        let mut table = self.table(id);
         // For other principals the session does not exist, so their requests must not keep it from expiring either.
         let found = table.get(id).map(|entry| &entry.session);
         let session = found.filter(|found| found.session.info.principal.as_deref() == principal)?;
         if session.is_over(self.idle_timeout, now) {
-            table.remove(id);
+            let removed = table.remove(id);
+            drop(table);
+            drop(removed);
             return None;
         }
         session.session.record_sign_of_life();
@@ -134,7 +153,7 @@ impl LocalSessions {
 
     /// Ends a session: fails its calls and ends its streams.
     pub(crate) fn close(&self, id: &str) {
-        let removed = self.table.lock().remove(id);
+        let removed = self.table(id).remove(id);
         if let Some(Entry { session, .. }) = removed {
             session.end();
         }
@@ -142,15 +161,21 @@ impl LocalSessions {
 
     /// Ends every session, because the process shuts down.
     pub(crate) fn close_all(&self) {
-        let sessions = std::mem::take(&mut *self.table.lock());
-        // The table must be unlocked here: cancelled calls access it as they end.
-        sessions.into_values().for_each(|entry| entry.session.shut_down());
+        for table in &self.tables {
+            let sessions = std::mem::take(&mut *table.lock());
+            // The table must be unlocked here: cancelled calls access it as they end.
+            sessions.into_values().for_each(|entry| entry.session.shut_down());
+        }
     }
 
     /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
     /// streams. Also removes sessions that have ended because their clients no longer respond.
     pub(crate) fn sweep(&self, now: Instant) {
-        self.table.lock().retain(|_, entry| !entry.session.is_over(self.idle_timeout, now));
+        let is_over = |_: &Arc<str>, entry: &mut Entry| entry.session.is_over(self.idle_timeout, now);
+        for table in &self.tables {
+            let removed: Vec<_> = table.lock().extract_if(is_over).collect();
+            drop(removed);
+        }
     }
 
     /// Evicts abandoned streams if the memory of all streams is full.
@@ -159,30 +184,28 @@ impl LocalSessions {
     }
 
     fn by_peer(&self) -> Vec<PeerSession> {
-        let session = |entry: &Entry| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer()));
-        self.table.lock().values().map(session).collect()
+        self.map_all(|(_, entry)| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer())))
     }
 }
 
 /// Removes idle sessions of a peer, by default of the peer that has the most: first the sessions that were never used,
 /// then the sessions that have been idle longest. Removes 1/64 of the peer's sessions, so that the next new sessions
-/// need no scan.
-fn evict_idle(table: &mut Table, peer: Option<&Arc<Peer>>) {
+/// need no scan. The removed sessions must be dropped after the tables are unlocked.
+fn evict_idle(tables: &mut [MutexGuard<'_, Table>], peer: Option<&Arc<Peer>>) -> Vec<Entry> {
     let is_idle = |entry: &&Entry| entry.session.is_idle();
     let peer = peer.or_else(|| {
-        let peers = table.values().filter(is_idle).map(|entry| entry.permit.peer());
+        let peers = tables.iter().flat_map(|table| table.values()).filter(is_idle).map(|entry| entry.permit.peer());
         peers.max_by_key(|peer| peer.used(Resource::Sessions))
     });
-    let Some(peer) = peer.map(Arc::clone) else { return };
-    let idle = table.iter().filter(|(_, entry)| is_idle(entry) && Arc::ptr_eq(entry.permit.peer(), &peer));
+    let Some(peer) = peer.map(Arc::clone) else { return Vec::new() };
+    let is_evictable = |entry: &&Entry| is_idle(entry) && Arc::ptr_eq(entry.permit.peer(), &peer);
+    let idle = tables.iter().flat_map(|table| table.iter()).filter(|(_, entry)| is_evictable(entry));
     let key = |entry: &Entry| (entry.session.is_used.load(Ordering::Relaxed), entry.session.state().last_used);
     let mut idle: Vec<_> = idle.map(|(id, entry)| (key(entry), Arc::clone(id))).collect();
     idle.sort_unstable();
     idle.truncate((peer.used(Resource::Sessions) / 64).max(1));
     tracing::warn!(evicted = idle.len(), "too many sessions: evicting idle ones");
-    for (_, id) in idle {
-        table.remove(&id);
-    }
+    idle.into_iter().filter_map(|(_, id)| tables.iter_mut().find_map(|table| table.remove(&id))).collect()
 }
 
 /// Returns a random session id in visible ASCII, or `None` if the operating system provides no random bytes.
@@ -206,7 +229,7 @@ mod tests {
 
     fn open(sessions: &LocalSessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
         let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
-        Arc::clone(&sessions.table.lock()[&id].session)
+        Arc::clone(&sessions.table(&id)[&id].session)
     }
 
     /// A message of one byte more than a quarter of the memory.
@@ -259,16 +282,16 @@ mod tests {
     fn sessions_that_were_never_used_are_evicted_first() {
         let sessions = LocalSessions::new(&HttpOptions::default().max_sessions(4).max_peer_share(1.0));
         let ada = peers().principal("ada");
-        let ids: Vec<_> = (0..4)
-            .map(|_| sessions.open(Arc::new(Session::for_test()), &ada).expect("the session is opened"))
-            .collect();
-        for used in [0, 3] {
-            assert!(sessions.find(&ids[used], None, Instant::now()).is_some());
-        }
+        // The first one was used before the next ones were opened.
+        let ids = [true, false, false, true].map(|is_used| {
+            let id = sessions.open(Arc::new(Session::for_test()), &ada).expect("the session is opened");
+            assert!(!is_used || sessions.find(&id, None, Instant::now()).is_some());
+            id
+        });
         for expected in [[true, false, true, true], [true, false, false, true], [false, false, false, true]] {
             let new = sessions.open(Arc::new(Session::for_test()), &ada).expect("an idle session is evicted");
             assert!(sessions.find(&new, None, Instant::now()).is_some());
-            assert_eq!([0, 1, 2, 3].map(|id| sessions.table.lock().contains_key(&ids[id])), expected);
+            assert_eq!([0, 1, 2, 3].map(|id| sessions.table(&ids[id]).contains_key(&ids[id])), expected);
         }
     }
 
@@ -315,7 +338,7 @@ mod tests {
                 let used = |peer: usize| peers[peer].used(Resource::Sessions);
                 let (free, before) = (sessions.pool.free(), [0, 1, 2, 3].map(used));
                 let opened = sessions.open(Arc::new(Session::for_test()), &peers[peer]);
-                let is_kept = |id: &Arc<str>| sessions.table.lock().contains_key(id);
+                let is_kept = |id: &Arc<str>| sessions.table(id).contains_key(id);
                 assert!(active.iter().all(|(_, id, _)| is_kept(id)), "seed {seed}, step {step}: evicted while in use");
                 let evicted: Vec<_> = idle.iter().filter(|(_, id)| !is_kept(id)).cloned().collect();
                 if let [(victim, id)] = &*evicted {

@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::stream::AttachedStream;
+use crate::debug::debug;
 
 /// The id of the stream for messages that belong to no request.
 pub(crate) const GENERAL: u64 = 0;
@@ -160,8 +161,4 @@ impl Wait {
     }
 }
 
-impl fmt::Debug for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wait")
-    }
-}
+debug!(Wait, self);

@@ -65,6 +65,7 @@ async fn a_backend_that_fails_affects_only_what_needs_it() {
         let answered = cluster.at(0).send(request).await;
         assert_eq!(answered.status, *status, "{name}");
         assert_eq!(answered.header("retry-after").is_some(), *status == 503, "{name}");
+        assert!(*name != "a change" || answered.json()["error"]["code"] == -32603, "{answered:?}");
     }
     let unknown = cluster.at(1).send(&known.ping()).await;
     assert_eq!((unknown.status, unknown.header("retry-after").is_some()), (503, true));

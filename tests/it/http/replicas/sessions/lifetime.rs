@@ -57,6 +57,21 @@ async fn unused_sessions_of_a_peer_make_room_for_new_ones() {
     drop(running);
 }
 
+/// Wherever its id is among the others, a new session finds one that can be evicted.
+#[tokio::test]
+async fn each_unused_session_of_a_peer_makes_room() {
+    let idle = Duration::from_secs(2);
+    let options = move || HttpOptions::default().max_sessions(16).max_peer_share(1.0).session_idle(idle);
+    let cluster = Cluster::start_with(1, options, |server| server).await;
+    for _ in 0..16 {
+        open(cluster.at(0), "2025-11-25", json!({})).await;
+    }
+    tokio::time::sleep(idle / 2).await;
+    for _ in 0..16 {
+        open(cluster.at(0), "2025-11-25", json!({})).await;
+    }
+}
+
 /// A replica that uses a session again, or begins to use it, renews it before the next regular renewals.
 #[tokio::test]
 async fn sessions_that_are_used_again_do_not_make_room() {
@@ -70,7 +85,12 @@ async fn sessions_that_are_used_again_do_not_make_room() {
     // Sessions in use are renewed in each eighth of this time. Sessions that were not renewed in a quarter of it are evicted.
     tokio::time::sleep(idle * 2 / 5).await;
     for (replica, session) in opened[..2].iter().enumerate() {
-        assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+        // The first renewal fails.
+        for health in [Health::Full, Health::Up] {
+            cluster.set_backend(replica, health);
+            assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+            tokio::time::sleep(idle / 800).await;
+        }
     }
     tokio::time::sleep(idle / 80).await;
     open(cluster.at(1), "2025-11-25", json!({})).await;
@@ -137,10 +157,17 @@ async fn the_sessions_of_a_peer_are_counted_over_all_replicas() {
     for number in 0..4 {
         opened.push(open(cluster.at(number % 2), "2025-11-25", json!({})).await);
     }
+    let records = || {
+        let backend = format!("{:?}", cluster.backend());
+        let count = backend.split_once("MemoryRecords { records: ").and_then(|(_, rest)| rest.split_once(','));
+        count.expect("the number of records").0.to_owned()
+    };
+    let before = records();
     for replica in 0..2 {
         let refused = cluster.at(replica).send(&initialize("2025-11-25")).await;
         assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
         assert_eq!(refused.json()["id"], 0);
+        assert_eq!(records(), before, "a session that is refused leaves nothing");
     }
     assert_eq!(cluster.at(1).send(&opened[0].delete()).await.status, 204);
     assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 200);

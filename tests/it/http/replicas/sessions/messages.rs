@@ -53,20 +53,18 @@ async fn every_replica_takes_every_message_of_a_session() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_initialized_on_any_replica() {
-    let cluster = Cluster::start(2).await;
-    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
-    let calls = [session.call(1, "asks"), session.call(2, "asks")];
-    let (first, second) = (cluster.at(0).open(&calls[0]), cluster.at(1).open(&calls[1]));
-    let initialized = async {
-        cluster.gate(0).has_begun(1).await;
-        cluster.gate(1).has_begun(1).await;
-        let initialized = session.post(&notification("notifications/initialized", &json!({})));
-        assert_eq!(cluster.at(1).send(&initialized).await.status, 202);
-    };
-    let (mut first, mut second, ()) = tokio::join!(first, second, initialized);
-    for call in [&mut first, &mut second] {
-        until_method(call, "elicitation/create").await;
+async fn a_call_waits_for_initialized_that_any_replica_receives() {
+    for receiver in 0..2 {
+        let cluster = Cluster::start(2).await;
+        let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+        let call = session.call(1, "asks");
+        let initialized = async {
+            cluster.gate(0).has_begun(1).await;
+            let initialized = session.post(&notification("notifications/initialized", &json!({})));
+            assert_eq!(cluster.at(receiver).send(&initialized).await.status, 202);
+        };
+        let (mut call, ()) = tokio::join!(cluster.at(0).open(&call), initialized);
+        until_method(&mut call, "elicitation/create").await;
     }
 }
 

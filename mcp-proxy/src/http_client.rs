@@ -1,0 +1,134 @@
+//! The HTTP client, which reads lists of tools before `rmcp` drops a part of them.
+
+use std::{collections::HashMap, io, sync::Arc};
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use http::{HeaderName, HeaderValue, header::ACCEPT};
+use rmcp::{
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage},
+    transport::{
+        common::client_side_sse::BoxedSseResponse,
+        streamable_http_client::{
+            StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
+        },
+    },
+};
+use sse_stream::SseStream;
+
+use crate::tasks::keep_execution;
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Result<T> = std::result::Result<T, StreamableHttpError<reqwest::Error>>;
+
+#[derive(Debug, Clone)]
+pub(crate) struct HttpClient(pub(crate) reqwest::Client);
+
+impl HttpClient {
+    /// Sends a request for a list of tools. Returns `None` if it is rejected, or its response is invalid.
+    async fn list(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session_id: Option<&str>,
+        headers: Headers,
+        limits: &StreamableHttpResponseLimits,
+    ) -> Option<StreamableHttpPostResponse> {
+        let mut request = self.0.post(uri).header(ACCEPT, "text/event-stream, application/json");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(id) = session_id {
+            request = request.header("mcp-session-id", id);
+        }
+        let response = request.json(message).send().await.ok()?.error_for_status().ok()?;
+        let content_type = response.headers().get(http::header::CONTENT_TYPE)?.to_str().ok()?.to_ascii_lowercase();
+        let is_stream = content_type.starts_with("text/event-stream");
+        let mut left = if is_stream { limits.max_sse_event_size } else { limits.max_json_response_size };
+        let mut body = response.bytes_stream().map(move |chunk| -> io::Result<_> {
+            let chunk = chunk.map_err(io::Error::other)?;
+            left = left.checked_sub(chunk.len()).ok_or_else(|| io::Error::other("the list is too long"))?;
+            Ok(chunk)
+        });
+        if is_stream {
+            let events = SseStream::from_bytes_stream(body).map_ok(|mut event| {
+                event.data = event.data.map(|data| keep_execution(&data).into_owned());
+                event
+            });
+            return Some(StreamableHttpPostResponse::Sse(events.boxed(), None));
+        }
+        let mut text = Vec::new();
+        while let Some(chunk) = body.next().await {
+            text.extend_from_slice(&chunk.ok()?);
+        }
+        let message = serde_json::from_str(&keep_execution(str::from_utf8(&text).ok()?)).ok()?;
+        Some(StreamableHttpPostResponse::Json(message, None))
+    }
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: Headers,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse> {
+        if let JsonRpcMessage::Request(request) = &message
+            && matches!(request.request, ClientRequest::ListToolsRequest(_))
+            && let Some(listed) = self.list(&uri, &message, session_id.as_deref(), headers.clone(), &limits).await
+        {
+            return Ok(listed);
+        }
+        // The errors are those of `rmcp`.
+        self.0.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Result<()> {
+        self.0.delete_session(uri, session_id, auth_header, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxedSseResponse> {
+        self.0.get_stream(uri, session_id, last_event_id, auth_header, headers).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: Headers,
+        max: usize,
+    ) -> Result<BoxedSseResponse> {
+        self.0.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max).await
+    }
+}

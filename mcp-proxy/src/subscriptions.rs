@@ -1,0 +1,184 @@
+//! The changes that an upstream announces on a connection.
+// Clients of sessions subscribe with a method of their own.
+#![expect(deprecated)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rmcp::{
+    Peer, RoleClient, ServiceError,
+    model::{
+        ClientRequest, CustomRequest, ErrorCode, ServerNotification, ServerPeerInfo, ServerResult,
+        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    },
+    service::{PeerRequestOptions, Subscription},
+};
+use serde_json::json;
+use tokio::{
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
+
+use crate::{attempts::Attempts, transport::Listener};
+
+/// The subscriptions of a connection.
+pub(crate) struct Subscriptions {
+    peer: Peer<RoleClient>,
+    /// The URIs that are subscribed to, with the task that reads the updates of a stateless upstream.
+    resources: Mutex<BTreeMap<String, Option<AbortHandle>>>,
+    /// Reads the changes of the lists of a stateless upstream.
+    lists: Option<AbortHandle>,
+}
+
+impl Subscriptions {
+    /// Subscribes to changes of the lists. `limit` is how long the upstream may take to respond.
+    pub(crate) fn new<L: Listener>(
+        peer: Peer<RoleClient>,
+        is_stateless: bool,
+        limit: Duration,
+        listener: &Arc<L>,
+    ) -> Self {
+        let lists = is_stateless.then(|| {
+            let filter = SubscriptionFilter::builder();
+            let filter = filter.tools_list_changed().prompts_list_changed().resources_list_changed().build();
+            tokio::spawn(follow_lists(peer.clone(), filter, limit, Arc::clone(listener))).abort_handle()
+        });
+        Self { peer, resources: Mutex::default(), lists }
+    }
+
+    fn resources<R>(&self, run: impl FnOnce(&mut BTreeMap<String, Option<AbortHandle>>) -> R) -> R {
+        run(&mut self.resources.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the URIs that are subscribed to. The upstream may have ended some.
+    pub(crate) fn uris(&self) -> BTreeSet<String> {
+        self.resources(|resources| {
+            resources.retain(|_, task| task.as_ref().is_none_or(|task| !task.is_finished()));
+            resources.keys().cloned().collect()
+        })
+    }
+
+    pub(crate) async fn subscribe<L: Listener>(&self, uri: &str, listener: &Arc<L>) -> Result<(), ServiceError> {
+        let task = if self.lists.is_some() {
+            let filter = SubscriptionFilter::builder().resource_subscriptions([uri]).build();
+            let (subscription, listener) = (self.peer.listen(filter).await?, Arc::clone(listener));
+            let task = tokio::spawn(pass_on(subscription, Arc::clone(&listener)));
+            let handle = task.abort_handle();
+            tokio::spawn(async move {
+                let _ = task.await;
+                listener.unsubscribed();
+            });
+            Some(handle)
+        } else {
+            self.peer.subscribe(SubscribeRequestParams::new(uri)).await?;
+            None
+        };
+        self.resources(|resources| resources.insert(uri.to_owned(), task));
+        Ok(())
+    }
+
+    pub(crate) async fn unsubscribe(&self, uri: &str) -> Result<(), ServiceError> {
+        match self.resources(|resources| resources.remove(uri)).flatten() {
+            Some(task) => {
+                task.abort();
+                Ok(())
+            }
+            None => self.peer.unsubscribe(UnsubscribeRequestParams::new(uri)).await,
+        }
+    }
+}
+
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        let resources = std::mem::take(self.resources.get_mut().unwrap_or_else(PoisonError::into_inner));
+        resources.into_values().flatten().chain(self.lists.take()).for_each(|task| task.abort());
+    }
+}
+
+/// Passes on the changes of the lists of a stateless upstream. The stream ends when the upstream restarts, for example.
+async fn follow_lists<L: Listener>(
+    peer: Peer<RoleClient>,
+    filter: SubscriptionFilter,
+    limit: Duration,
+    listener: Arc<L>,
+) {
+    let mut attempts = Attempts::default();
+    loop {
+        sleep(attempts.wait()).await;
+        match timeout(limit, peer.listen(filter.clone())).await {
+            Ok(Ok(subscription)) => {
+                let is_repeated = attempts.last.is_some();
+                attempts.record(None);
+                tokio::select! {
+                    () = pass_on(subscription, Arc::clone(&listener)) => {}
+                    // The upstream may be another one, with other capabilities.
+                    () = async {
+                        if is_repeated {
+                            discover(&peer, limit, &*listener).await;
+                        }
+                        pending().await
+                    } => {}
+                }
+            }
+            Ok(Err(error)) if is_unknown_method(&error) => return,
+            _ => attempts.record(Some("it cannot be subscribed to")),
+        }
+    }
+}
+
+/// Reads the capabilities of a stateless upstream again, until that succeeds.
+async fn discover(peer: &Peer<RoleClient>, limit: Duration, listener: &impl Listener) {
+    let mut attempts = Attempts::default();
+    loop {
+        sleep(attempts.wait()).await;
+        // `DiscoverRequest` waits for the responses to all other requests over HTTP, and holds up new ones.
+        let request = ClientRequest::CustomRequest(CustomRequest::new("server/discover", Some(json!({}))));
+        let found = async {
+            // This timeout also cancels the request.
+            let options = PeerRequestOptions::with_timeout(limit);
+            peer.send_request_with_option(request, options).await?.await_response().await
+        };
+        let is_done = match found.await {
+            Ok(ServerResult::DiscoverResult(found)) => {
+                if let Some(info) = peer.peer_info() {
+                    let version = info.protocol_version.clone();
+                    peer.set_peer_info(ServerPeerInfo::from_discover_result(version, found));
+                }
+                true
+            }
+            Ok(_) => false,
+            Err(error) => is_unknown_method(&error),
+        };
+        // Changes of the lists may be lost, whether the capabilities are known or not.
+        if is_done || attempts.last.is_none() {
+            listener.changed();
+        }
+        if is_done {
+            return;
+        }
+        attempts.record(Some("its capabilities cannot be read"));
+    }
+}
+
+fn is_unknown_method(error: &ServiceError) -> bool {
+    matches!(error, ServiceError::McpError(error) if error.code == ErrorCode::METHOD_NOT_FOUND)
+}
+
+/// Passes on the changes that a stateless upstream announces, until the stream ends.
+async fn pass_on<L: Listener>(mut subscription: Subscription, listener: Arc<L>) {
+    while let Ok(Some(notification)) = subscription.next().await {
+        match notification {
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                listener.resource_updated(&updated.params.uri);
+            }
+            ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
+            | ServerNotification::ResourceListChangedNotification(_) => listener.changed(),
+            _ => {}
+        }
+    }
+}

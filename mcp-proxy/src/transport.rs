@@ -1,0 +1,302 @@
+//! The transport of a connection, which knows the calls that wait on it.
+//!
+//! The SDK runs the handler of each message in a task of its own, without order. Therefore [`CallTransport`] reads progress and log
+//! messages where they arrive, before the response that follows them.
+
+// Logging is deprecated, and upstreams use it.
+#![expect(deprecated)]
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use mcp_runtime::{Context, Fault, Level};
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientNotification, Extensions, GetExtensions as _, JsonRpcMessage, LoggingLevel, ProgressToken, RequestId,
+        ServerNotification,
+    },
+    service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::convert::{make_printable, printable};
+
+/// Receives the announcements of an upstream.
+pub(crate) trait Listener: Send + Sync + 'static {
+    /// The lists have changed, or announcements of changes may be lost.
+    fn changed(&self);
+    /// A resource has changed.
+    fn resource_updated(&self, uri: &str);
+    /// The subscription to a resource has ended.
+    fn unsubscribed(&self);
+}
+
+/// A call that waits for the upstream.
+pub(crate) struct WaitingCall {
+    pub(crate) ctx: Context,
+    pub(crate) questions: mpsc::Sender<Question>,
+    /// The id of the task that the upstream has made of the call.
+    pub(crate) task: OnceLock<String>,
+    /// Whether the upstream has sent progress.
+    pub(crate) has_progress: AtomicBool,
+}
+
+impl WaitingCall {
+    pub(crate) fn new(ctx: &Context, questions: mpsc::Sender<Question>) -> Self {
+        Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress: AtomicBool::new(false) }
+    }
+}
+
+/// A question that arrived while a call was waiting.
+pub(crate) struct Question {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
+    pub(crate) reply: oneshot::Sender<Result<Value, Fault>>,
+}
+
+/// The calls that wait, in the order of their start. The server limits their number.
+#[derive(Default)]
+pub(crate) struct Calls(Mutex<Vec<(RequestId, ProgressToken, Arc<WaitingCall>)>>);
+
+impl Calls {
+    fn with<R>(&self, run: impl FnOnce(&mut Vec<(RequestId, ProgressToken, Arc<WaitingCall>)>) -> R) -> R {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn remove_ended(&self) {
+        self.with(|calls| calls.retain(|(.., call)| !call.questions.is_closed()));
+    }
+
+    fn of_token(&self, token: &ProgressToken) -> Option<Arc<WaitingCall>> {
+        self.with(|calls| calls.iter().find(|(_, other, _)| other == token).map(|(.., call)| Arc::clone(call)))
+    }
+
+    /// Returns the call of which the upstream has made this task, or on whose stream the message about it has arrived. The response
+    /// that names the task may not have been handled yet. No other call may get the message.
+    pub(crate) async fn of_task(&self, id: &str, extensions: &Extensions) -> Option<Arc<WaitingCall>> {
+        if let Some(InboundStreamOrigin::OutboundRequest(_)) = extensions.get() {
+            return self.of_message(extensions);
+        }
+        for _ in 0..20 {
+            let is_of_task = |call: &WaitingCall| call.task.get().is_some_and(|task| task == id);
+            let found =
+                self.with(|calls| calls.iter().find(|(.., call)| is_of_task(call)).map(|(.., call)| Arc::clone(call)));
+            if found.is_some() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        None
+    }
+
+    /// Returns the call to which a message belongs: the call on whose stream it arrived, or else the last call if all
+    /// calls have the same principal. No principal may see messages for another one.
+    pub(crate) fn of_message(&self, extensions: &Extensions) -> Option<Arc<WaitingCall>> {
+        self.with(|calls| {
+            if let Some(InboundStreamOrigin::OutboundRequest(id)) = extensions.get() {
+                return calls.iter().find(|(other, ..)| other == id).map(|(.., call)| Arc::clone(call));
+            }
+            let (.., last) = calls.last()?;
+            // Clients over HTTP without a principal are different clients.
+            let is_known = |ctx: &Context| ctx.is_stdio() || ctx.principal().is_some();
+            let is_last = |ctx: &Context| is_known(ctx) && ctx.principal() == last.ctx.principal();
+            let is_only = calls.iter().all(|(.., call)| Arc::ptr_eq(call, last));
+            (is_only || calls.iter().all(|(.., call)| is_last(&call.ctx))).then(|| Arc::clone(last))
+        })
+    }
+}
+
+/// The maximum number of messages that an upstream may leave unread, and of its own requests without a response, not counting
+/// calls. An upstream that exceeds either loses its connection.
+const MAX_UNSENT: usize = 1024;
+/// How long an upstream may leave cancellations unread beyond the maximum, which are then lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A transport that registers calls when they are sent, and delivers progress and log messages when they arrive.
+pub(crate) struct CallTransport<T, L: Listener> {
+    inner: T,
+    calls: Arc<Calls>,
+    listener: Arc<L>,
+    /// Whether the connection is one for a single principal.
+    has_single_principal: bool,
+    /// Whether all calls on the connection so far are from one caller, so that messages without a call may be passed to it.
+    has_single_caller: bool,
+    unsent: Arc<Semaphore>,
+    unsent_cancellations: Arc<Semaphore>,
+    /// Since when no cancellation could be sent.
+    refused_since: Option<Instant>,
+    /// The requests of the upstream that have no response yet, and that it has not cancelled.
+    unanswered: HashSet<RequestId>,
+    is_stuck: bool,
+}
+
+fn is_cancellation(message: &TxJsonRpcMessage<RoleClient>) -> bool {
+    let JsonRpcMessage::Notification(sent) = message else { return false };
+    matches!(sent.notification, ClientNotification::CancelledNotification(_))
+}
+
+impl<T, L: Listener> CallTransport<T, L> {
+    pub(crate) fn new(inner: T, calls: &Arc<Calls>, listener: &Arc<L>, has_single_principal: bool) -> Self {
+        let permits = || Arc::new(Semaphore::new(MAX_UNSENT));
+        let (calls, listener) = (Arc::clone(calls), Arc::clone(listener));
+        Self {
+            inner,
+            calls,
+            listener,
+            has_single_principal,
+            has_single_caller: true,
+            unsent: permits(),
+            unsent_cancellations: permits(),
+            refused_since: None,
+            unanswered: HashSet::new(),
+            is_stuck: false,
+        }
+    }
+}
+
+impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransport<T, L> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let mut ended = None;
+        if let JsonRpcMessage::Request(sent) = &message
+            && let Some(call) = sent.request.extensions().get::<Arc<WaitingCall>>()
+            && let Some(token) = rmcp::model::GetMeta::get_meta(&sent.request).get_progress_token()
+        {
+            self.has_single_caller &= self.has_single_principal || call.ctx.is_stdio();
+            self.calls.with(|calls| {
+                // The call may have been cancelled before its request is sent.
+                if call.questions.is_closed() {
+                    return;
+                }
+                // Beside its first request, which has the token of its progress, a call has at most one.
+                let second = calls.iter_mut().filter(|(.., other)| Arc::ptr_eq(other, call)).nth(1);
+                match second {
+                    Some((id, own, _)) => (*id, *own) = (sent.id.clone(), token),
+                    None => calls.push((sent.id.clone(), token, Arc::clone(call))),
+                }
+            });
+            ended = Some(call.questions.clone());
+        }
+        match &message {
+            JsonRpcMessage::Response(response) => drop(self.unanswered.remove(&response.id)),
+            JsonRpcMessage::Error(error) => drop(error.id.as_ref().map(|id| self.unanswered.remove(id))),
+            _ => {}
+        }
+        // Calls are limited by the server, and nothing remains of them when they have ended.
+        let is_cancellation = is_cancellation(&message);
+        let permits = if is_cancellation { &self.unsent_cancellations } else { &self.unsent };
+        let permit = if ended.is_none() { Arc::clone(permits).try_acquire_owned().ok() } else { None };
+        let is_refused = ended.is_none() && permit.is_none();
+        // Callers that cancel must not end the connection of a program that is busy for a moment.
+        let is_dropped = is_refused && is_cancellation;
+        if is_cancellation {
+            self.refused_since = is_dropped.then(|| self.refused_since.unwrap_or_else(Instant::now));
+        }
+        let is_busy = is_dropped && self.refused_since.is_some_and(|since| since.elapsed() < PATIENCE);
+        if is_refused && !is_busy && !self.is_stuck {
+            tracing::warn!("an upstream loses its connection: it does not read what it is sent");
+            self.is_stuck = true;
+        }
+        let sending = (!self.is_stuck && !is_dropped).then(|| self.inner.send(message));
+        async move {
+            let Some(sending) = sending else { return Ok(()) };
+            match ended {
+                Some(ended) => tokio::select! {
+                    biased;
+                    sent = sending => sent,
+                    () = ended.closed() => Ok(()),
+                },
+                None => {
+                    let sent = sending.await;
+                    drop(permit);
+                    sent
+                }
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = if self.is_stuck { None } else { self.inner.receive().await };
+            let Some(message) = message else {
+                self.listener.changed();
+                return None;
+            };
+            match &message {
+                JsonRpcMessage::Request(received) => {
+                    self.unanswered.insert(received.id.clone());
+                    if self.unanswered.len() > MAX_UNSENT {
+                        tracing::warn!(
+                            "an upstream loses its connection: it sends requests before it reads the responses"
+                        );
+                        self.is_stuck = true;
+                    }
+                    return Some(message);
+                }
+                JsonRpcMessage::Notification(received) => match &received.notification {
+                    ServerNotification::CancelledNotification(cancelled) => {
+                        // `rmcp` sends no response to it.
+                        cancelled.params.request_id.as_ref().map(|id| self.unanswered.remove(id));
+                        return Some(message);
+                    }
+                    ServerNotification::ProgressNotification(progress) => {
+                        let progress = &progress.params;
+                        if let Some(call) = self.calls.of_token(&progress.progress_token) {
+                            call.has_progress.store(true, Ordering::Relaxed);
+                            let message = printable(progress.message.as_deref().unwrap_or_default());
+                            match progress.total {
+                                Some(total) => call.ctx.progress(progress.progress, total, message),
+                                None => call.ctx.progress(progress.progress, (), message),
+                            }
+                        }
+                    }
+                    ServerNotification::LoggingMessageNotification(log) => {
+                        let level = LEVELS.into_iter().find(|(_, level)| *level == log.params.level);
+                        // `rmcp` does not know the stream, and the message may be late, about the call of another caller.
+                        let call = self.calls.of_message(&log.extensions).filter(|_| self.has_single_caller);
+                        match call.zip(level) {
+                            Some((call, (level, _))) => {
+                                let logger = printable(log.params.logger.as_deref().unwrap_or_default());
+                                let mut data = log.params.data.clone();
+                                make_printable(&mut data, true);
+                                call.ctx.log_as(&logger, level, data);
+                            }
+                            None => tracing::debug!("a log message of an upstream belongs to no single caller"),
+                        }
+                    }
+                    _ => return Some(message),
+                },
+                _ => return Some(message),
+            }
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.inner.close()
+    }
+}
+
+/// The levels of log messages, with the lowest first.
+pub(crate) const LEVELS: [(Level, LoggingLevel); 8] = [
+    (Level::Debug, LoggingLevel::Debug),
+    (Level::Info, LoggingLevel::Info),
+    (Level::Notice, LoggingLevel::Notice),
+    (Level::Warning, LoggingLevel::Warning),
+    (Level::Error, LoggingLevel::Error),
+    (Level::Critical, LoggingLevel::Critical),
+    (Level::Alert, LoggingLevel::Alert),
+    (Level::Emergency, LoggingLevel::Emergency),
+];

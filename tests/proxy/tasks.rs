@@ -1,0 +1,445 @@
+//! Tools that an upstream runs as tasks.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use mcp_proxy::Upstream;
+use mcp_runtime::{
+    BuiltServer, Context, Elicit, Fault, Revision, Server, ask::Answer, function::TaskStatus, testing::ServerRequest,
+    tool,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    behaviour::Leaving,
+    eventually,
+    fake::{self, Reply, discovered, tool as listed},
+    gateway, legacy, serve, url,
+};
+
+/// Repeat a text.
+#[tool(task)]
+async fn echo(text: String, _ctx: &Context) -> String {
+    text
+}
+
+/// Report progress, and end when the test allows it.
+#[tool(task = "required")]
+async fn report(ctx: &Context, released: &tokio::sync::Semaphore) -> &'static str {
+    ctx.progress(1, 2, "half of it");
+    released.acquire().await.unwrap().forget();
+    "done"
+}
+
+/// A form.
+#[derive(Elicit)]
+struct Name {
+    name: String,
+}
+
+/// Ask for a name.
+#[tool(task = "required")]
+async fn greet(ctx: &Context) -> Result<String, Fault> {
+    Ok(match ctx.elicit::<Name>("name", "Your name?").await? {
+        Answer::Accept(Name { name }) => format!("Hello {name}"),
+        _ => "declined".to_owned(),
+    })
+}
+
+/// Fail.
+#[tool(task = "required")]
+async fn fail(_ctx: &Context) -> Result<(), Fault> {
+    Err(Fault::custom(-32050, "refused"))
+}
+
+/// Return an error that the model reads.
+#[tool(task = "required")]
+async fn refuse(_ctx: &Context) -> Result<(), String> {
+    Err("no".to_owned())
+}
+
+/// Wait for ever.
+#[tool(task = "required")]
+async fn wait(running: &AtomicUsize) {
+    running.fetch_add(1, Ordering::SeqCst);
+    let _guard = Leaving(running);
+    std::future::pending::<()>().await;
+}
+
+/// Do nothing.
+#[tool]
+fn plain() -> &'static str {
+    "plain"
+}
+
+struct Started {
+    server: BuiltServer,
+    released: Arc<tokio::sync::Semaphore>,
+    running: Arc<AtomicUsize>,
+}
+
+fn upstream() -> Started {
+    let (released, running) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::<AtomicUsize>::default());
+    let server = Server::empty("upstream", "1.0.0")
+        .with::<echo>()
+        .with::<report>()
+        .with::<greet>()
+        .with::<fail>()
+        .with::<refuse>()
+        .with::<wait>()
+        .with::<plain>()
+        .task_poll_interval(Duration::from_millis(50))
+        // Calls would end before tasks do.
+        .timeout(Duration::from_secs(2))
+        .with_shared(Arc::clone(&released))
+        .with_shared(Arc::clone(&running));
+    Started { server: server.build().unwrap(), released, running }
+}
+
+/// Returns the addresses of an upstream that speaks only one of the two revisions that define tasks, for each of them.
+async fn of_each_revision(server: &BuiltServer) -> [(Revision, String); 2] {
+    let address = serve(server).await;
+    let old = legacy(address.clone(), Revision::V2025_11_25).await;
+    [(Revision::V2025_11_25, old), (Revision::V2026_07_28, address)]
+}
+
+fn answers(request: &ServerRequest) -> Value {
+    assert_eq!(request.message(), "up: Your name?");
+    json!({"action": "accept", "content": {"name": "Ada"}})
+}
+
+const WITH_TASKS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_of_an_upstream_run_as_tasks() {
+    let Started { server, released, running } = upstream();
+    for (spoken, address) in of_each_revision(&server).await {
+        let gateway = gateway(&address).await.task_poll_interval(Duration::from_millis(20)).build().unwrap();
+        for revision in WITH_TASKS {
+            let case = format!("{spoken} for {revision}");
+            let mut client = gateway.test_client(revision).answering(answers);
+            let task = client.start_task("up_echo", json!({"text": "a"})).await.unwrap();
+            assert_eq!(task.result(&mut client).await.unwrap().text(), "a", "{case}");
+
+            let task = client.start_task("up_report", ()).await.unwrap();
+            if revision == Revision::V2025_11_25 {
+                let params = json!({"taskId": task.id()});
+                eventually!(
+                    client.request("tasks/get", params.clone()).await.unwrap()["statusMessage"] == "half of it"
+                );
+            }
+            assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Working, "{case}");
+            // Longer than a call may take.
+            tokio::time::sleep(Duration::from_millis(2200)).await;
+            released.add_permits(1);
+            assert_eq!(task.result(&mut client).await.unwrap().text(), "done", "{case}");
+            assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Completed, "{case}");
+
+            let task = client.start_task("up_greet", ()).await.unwrap();
+            assert_eq!(task.result(&mut client).await.unwrap().text(), "Hello Ada", "{case}");
+
+            let task = client.start_task("up_fail", ()).await.unwrap();
+            let error = task.result(&mut client).await.unwrap_err();
+            assert_eq!((error.code, &*error.message), (-32050, "refused"), "{case}");
+
+            let task = client.start_task("up_refuse", ()).await.unwrap();
+            let result = task.result(&mut client).await.unwrap();
+            assert!(result.is_error() && result.text() == "no", "{case}: {result:?}");
+
+            let task = client.start_task("up_wait", ()).await.unwrap();
+            eventually!(running.load(Ordering::SeqCst) == 1);
+            task.cancel(&mut client).await.unwrap();
+            eventually!(running.load(Ordering::SeqCst) == 0);
+        }
+    }
+}
+
+/// Clients without tasks wait for the result, also of tools that the upstream runs only as tasks.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_without_tasks_wait_for_the_result() {
+    let Started { server, released, running } = upstream();
+    for (spoken, address) in of_each_revision(&server).await {
+        let gateway = gateway(&address).await.build().unwrap();
+        let mut client = gateway.test_client(Revision::V2025_06_18).answering(answers);
+        let echo = client.call("up_echo", json!({"text": "a"})).await.unwrap();
+        assert_eq!(echo.text(), "a", "{spoken}");
+        let later = Arc::clone(&released);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            later.add_permits(1);
+        });
+        let (result, progress) = client.call_with_progress("up_report", ()).await.unwrap();
+        assert_eq!(
+            (result.text().as_str(), &*progress[0].message.clone().unwrap()),
+            ("done", "half of it"),
+            "{spoken}"
+        );
+        assert_eq!(client.call("up_greet", ()).await.unwrap().text(), "Hello Ada", "{spoken}");
+        assert_eq!(client.call("up_fail", ()).await.unwrap_err().code, -32050, "{spoken}");
+        let id = client.send_request("tools/call", json!({"name": "up_wait"}));
+        eventually!(running.load(Ordering::SeqCst) == 1);
+        client.notify("notifications/cancelled", json!({"requestId": id}));
+        eventually!(running.load(Ordering::SeqCst) == 0);
+    }
+}
+
+/// A stateless upstream decides for each call, and does not list which tools it runs as tasks.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_task_support_of_an_upstream_is_listed() {
+    let Started { server, .. } = upstream();
+    let support = async |server: &BuiltServer| {
+        let tools = server.test_client(Revision::V2025_11_25).tools().await.unwrap();
+        let mut support: Vec<_> = tools
+            .iter()
+            .map(|tool| (tool.name().replace("up_", ""), tool["execution"]["taskSupport"].clone()))
+            .collect();
+        support.sort_by(|a, b| a.0.cmp(&b.0));
+        support
+    };
+    let direct = support(&server).await;
+    let [(_, old), (_, new)] = of_each_revision(&server).await;
+    assert_eq!(support(&gateway(&old).await.build().unwrap()).await, direct);
+    let optional: Vec<_> = direct.into_iter().map(|(name, _)| (name, json!("optional"))).collect();
+    assert_eq!(support(&gateway(&new).await.build().unwrap()).await, optional);
+}
+
+/// Over stdio, a question names its task.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_of_a_program_run_as_tasks() {
+    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let gateway = gateway.task_poll_interval(Duration::from_millis(20)).build().unwrap();
+    let both = Arc::new(std::sync::Barrier::new(2));
+    let clients = ["ada", "bob"].map(|name| {
+        let (gateway, both) = (gateway.clone(), Arc::clone(&both));
+        tokio::spawn(async move {
+            let answer = move |_: &ServerRequest| {
+                both.wait();
+                json!({"action": "accept", "content": {"sure": true}})
+            };
+            let mut client = gateway.test_client(Revision::V2025_11_25).answering(answer);
+            let task = client.start_task("up_asks_in_task", ()).await.unwrap();
+            let result = task.result(&mut client).await.unwrap();
+            assert!(!result.is_error(), "{name}: {result:?}");
+        })
+    });
+    for client in clients {
+        client.await.unwrap();
+    }
+}
+
+/// Returns the state of a task of 2025-11-25 or of the extension.
+fn state(is_stateless: bool, status: &str, more: Value) -> Value {
+    let (ttl, interval) = if is_stateless { ("ttlMs", "pollIntervalMs") } else { ("ttl", "pollInterval") };
+    let mut state = json!({
+        "taskId": "t\u{202e}/../1", "status": status, "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:30:00Z", ttl: null, interval: 0,
+    });
+    if is_stateless {
+        state["resultType"] = "complete".into();
+    }
+    state.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    state
+}
+
+/// Starts an upstream whose tool becomes a task. `poll` returns the reply to a request about the task, for the number of such
+/// requests before.
+async fn lying(is_stateless: bool, poll: impl Fn(usize, &str, &Value) -> Reply + Send + Sync + 'static) -> fake::Fake {
+    let polls = AtomicUsize::new(0);
+    fake::start(move |method, params| match method {
+        "server/discover" if is_stateless => {
+            discovered(json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}))
+        }
+        "initialize" => Reply::Result(json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        })),
+        "subscriptions/listen" => Reply::Error(json!({"code": -32601, "message": "none"})),
+        "tools/list" => {
+            let mut tool = listed("a");
+            tool["execution"] = json!({"taskSupport": "required"});
+            Reply::Result(json!({"resultType": "complete", "tools": [tool], "ttlMs": 0, "cacheScope": "private"}))
+        }
+        "tools/call" if is_stateless => {
+            let required = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+            let declared = &params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+            if *declared != required["extensions"] {
+                let data = json!({"requiredCapabilities": required});
+                return Reply::Error(json!({"code": -32021, "message": "missing", "data": data}));
+            }
+            Reply::Result(state(true, "working", json!({"resultType": "task"})))
+        }
+        "tools/call" => {
+            assert!(params["task"].is_object(), "{params}");
+            Reply::Result(json!({"task": state(false, "working", json!({}))}))
+        }
+        "tasks/cancel" => Reply::Result(state(is_stateless, "cancelled", json!({}))),
+        _ if method.starts_with("tasks/") => poll(polls.fetch_add(1, Ordering::SeqCst), method, params),
+        _ => Reply::Error(json!({"code": -32601, "message": method})),
+    })
+    .await
+}
+
+type Poll = Box<dyn Fn(usize, &str, &Value) -> Reply + Send + Sync>;
+
+/// The states of a task that an upstream claims, and a part of the result or the error that the client gets.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_lying_upstream_fail_their_call() {
+    let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}});
+    let done = json!({"content": [{"type": "text", "text": "done"}]});
+    for is_stateless in [false, true] {
+        let state = move |status: &str, more: Value| Reply::Result(state(is_stateless, status, more));
+        let finish = {
+            let done = done.clone();
+            move |method: &str| match method {
+                "tasks/result" => Reply::Result(done.clone()),
+                _ => state("completed", if is_stateless { json!({"result": done}) } else { json!({}) }),
+            }
+        };
+        let mut cases: Vec<(&str, Poll, &str, usize)> = vec![
+            (
+                "unknown",
+                Box::new(|_, _, _| Reply::Error(json!({"code": -32602, "message": "task not found"}))),
+                "not found",
+                1,
+            ),
+            ("nonsense", Box::new(|_, _, _| Reply::Result(json!(7))), "response is invalid", 1),
+            (
+                "a status that does not exist",
+                Box::new(move |_, _, _| state("pondering", json!({}))),
+                "response is invalid",
+                1,
+            ),
+            (
+                "one failure of HTTP",
+                {
+                    let finish = finish.clone();
+                    Box::new(
+                        move |number, method, _| {
+                            if number == 0 { Reply::Head("502 Bad Gateway\r\n".to_owned()) } else { finish(method) }
+                        },
+                    )
+                },
+                "done",
+                2,
+            ),
+            (
+                "failures of HTTP",
+                Box::new(|_, _, _| Reply::Head("502 Bad Gateway\r\n".to_owned())),
+                "the request failed",
+                5,
+            ),
+            ("another session", Box::new(|_, _, _| Reply::Head("404 Not Found\r\n".to_owned())), "unavailable", 1),
+            ("the end of its time", Box::new(move |_, _, _| state("working", json!({}))), "did not finish within", 2),
+        ];
+        if is_stateless {
+            let form = form.clone();
+            let asking = move |keys: Vec<String>| {
+                let requests: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, form.clone())).collect();
+                state("input_required", json!({ "inputRequests": requests }))
+            };
+            let ask = asking.clone();
+            cases.push((
+                "a question for ever",
+                Box::new(move |number, method, _| match method {
+                    "tasks/update" => Reply::Result(json!({"resultType": "complete"})),
+                    _ => ask(vec![number.to_string()]),
+                }),
+                "asks too many questions",
+                2,
+            ));
+            let ask = asking.clone();
+            cases.push((
+                "seventeen questions",
+                Box::new(move |_, _, _| ask((0..17).map(|key| key.to_string()).collect())),
+                "asks too many questions",
+                1,
+            ));
+            let ask = asking.clone();
+            cases.push((
+                "a long key",
+                Box::new(move |_, _, _| ask(vec!["x".repeat(257)])),
+                "asks too many questions",
+                1,
+            ));
+            // The second time, the answer has not been processed yet.
+            let (ask, finish) = (asking, finish.clone());
+            let answers = Mutex::new(0);
+            cases.push((
+                "one question twice",
+                Box::new(move |number, method, params| match method {
+                    "tasks/update" => {
+                        *answers.lock().unwrap() += 1;
+                        assert_eq!(
+                            (&params["inputResponses"]["k"]["action"], *answers.lock().unwrap()),
+                            (&json!("accept"), 1)
+                        );
+                        Reply::Result(json!({"resultType": "complete"}))
+                    }
+                    _ if number < 4 => ask(vec!["k".to_owned()]),
+                    _ => finish(method),
+                }),
+                "done",
+                4,
+            ));
+            cases.push(("no result", Box::new(move |_, _, _| state("completed", json!({}))), "response is invalid", 1));
+            cases.push((
+                "a cancellation",
+                Box::new(move |_, _, _| state("cancelled", json!({}))),
+                "cancelled the task",
+                1,
+            ));
+            cases.push((
+                "a failure",
+                Box::new(move |_, _, _| state("failed", json!({"error": {"code": -32050, "message": "refused"}}))),
+                "refused",
+                1,
+            ));
+        } else {
+            cases.push((
+                "a result that is none",
+                Box::new(move |_, method, _| match method {
+                    "tasks/result" => Reply::Result(json!({"messages": []})),
+                    _ => state("completed", json!({})),
+                }),
+                "response is invalid",
+                2,
+            ));
+            let finish = finish.clone();
+            cases.push((
+                "a result that does not wait",
+                Box::new(move |number, method, _| match (number, method) {
+                    (0, _) => state("input_required", json!({})),
+                    (1, _) => Reply::Error(json!({"code": -32602, "message": "not completed"})),
+                    _ => finish(method),
+                }),
+                "done",
+                4,
+            ));
+        }
+        for (case, poll, expected, polls) in cases {
+            let case = format!("{case}, stateless: {is_stateless}");
+            let fake = lying(is_stateless, poll).await;
+            let server =
+                Upstream::http(url(&fake.address)).add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+            let server = server.timeout(Duration::from_secs(3));
+            let mut client =
+                server.test_client(Revision::V2025_06_18).answering(|_| json!({"action": "accept", "content": {}}));
+            let start = Instant::now();
+            let text = format!("{:?}", client.call("up_a", ()).await);
+            assert!(text.contains(expected), "{case}: {text}");
+            assert!(start.elapsed() < Duration::from_secs(10), "{case}");
+            let asked =
+                ["get", "update", "result"].map(|method| fake.count(&format!("tasks/{method}"))).iter().sum::<usize>();
+            assert!(asked >= polls && asked < 100, "{case}: {asked} requests");
+            assert_eq!(fake.count("tools/call"), 1 + usize::from(is_stateless), "{case}: the call is not repeated");
+        }
+    }
+}
