@@ -223,7 +223,9 @@ impl Connection {
         if !is_stateless && info.is_some_and(|info| info.capabilities.logging.is_some()) {
             let _ = peer.set_level(SetLevelRequestParams::new(LoggingLevel::Debug)).await;
         }
-        let subscriptions = Subscriptions::new(peer.clone(), is_stateless, limit, listener);
+        // The lists and the subscriptions are those of the connection that all callers share.
+        let follows_lists = is_stateless && !has_single_principal;
+        let subscriptions = Subscriptions::new(peer.clone(), follows_lists, limit, listener);
         let late_tasks = Arc::new(Semaphore::new(MAX_LATE_TASKS));
         Ok(Self { peer, calls, pages, late_tasks, is_stateless, subscriptions, _running: Box::new(running) })
     }

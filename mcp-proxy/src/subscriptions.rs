@@ -35,14 +35,15 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Subscribes to changes of the lists. `limit` is how long the upstream may take to respond.
+    /// `follows_lists` is whether to subscribe to changes of the lists of a stateless upstream, and `limit` is how long the
+    /// upstream may take to respond.
     pub(crate) fn new<L: Listener>(
         peer: Peer<RoleClient>,
-        is_stateless: bool,
+        follows_lists: bool,
         limit: Duration,
         listener: &Arc<L>,
     ) -> Self {
-        let lists = is_stateless.then(|| {
+        let lists = follows_lists.then(|| {
             let filter = SubscriptionFilter::builder();
             let filter = filter.tools_list_changed().prompts_list_changed().resources_list_changed().build();
             tokio::spawn(follow_lists(peer.clone(), filter, limit, Arc::clone(listener))).abort_handle()
@@ -111,15 +112,12 @@ async fn follow_lists<L: Listener>(
         sleep(attempts.wait()).await;
         match timeout(limit, peer.listen(filter.clone())).await {
             Ok(Ok(subscription)) => {
-                let is_repeated = attempts.last.is_some();
                 attempts.record(None);
                 tokio::select! {
                     () = pass_on(subscription, Arc::clone(&listener)) => {}
-                    // The upstream may be another one, with other capabilities.
+                    // The upstream may have restarted since its capabilities were read, even before the first subscription.
                     () = async {
-                        if is_repeated {
-                            discover(&peer, limit, &*listener).await;
-                        }
+                        discover(&peer, limit, &*listener).await;
                         pending().await
                     } => {}
                 }

@@ -546,8 +546,9 @@ async fn changes_pass_after_an_upstream_has_restarted() {
         }
         eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_new"));
         assert_eq!(client.call("up_new", ()).await.unwrap().text(), "new", "{case}");
-        let prompts = gateway.test_client(Revision::V2026_07_28).prompts().await.unwrap_or_default();
-        assert!(prompts.iter().any(|prompt| prompt.name() == "up_greet"), "new capabilities, {case}");
+        // New capabilities.
+        let mut late = gateway.test_client(Revision::V2026_07_28);
+        eventually!(late.prompts().await.is_ok_and(|prompts| prompts.iter().any(|prompt| prompt.name() == "up_greet")));
         for uri in ["up+notes://8", "up+notes://7"] {
             eventually!({
                 handle.resource_updated(&uri[3..]);

@@ -379,7 +379,8 @@ async fn an_upstream_is_subscribed_to_when_it_responds() {
     const LATER: fn() -> Reply = || Reply::Error(json!({"code": -32000, "message": "later"}));
     const UNKNOWN: fn() -> Reply = || Reply::Error(json!({"code": -32601, "message": "unknown"}));
     type Case = (&'static str, Replies, Replies, (usize, usize), bool);
-    let cases: [Case; 3] = [
+    let cases: [Case; 4] = [
+        ("a restart before the subscription", &[], &[], (1, 1), true),
         ("no acknowledgement", &[|| Reply::Hang], &[], (2, 1), true),
         ("no capabilities", &[LATER], &[LATER, || Reply::Hang], (2, 3), true),
         ("no method for capabilities", &[LATER], &[UNKNOWN], (2, 1), false),
