@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mcp_runtime::telemetry::{Stat, Stats};
 use opentelemetry::{
     KeyValue,
-    metrics::{Histogram, Meter, MeterProvider as _},
+    metrics::{BoundHistogram, Histogram, Meter, MeterProvider as _},
 };
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
@@ -40,8 +40,8 @@ impl Reading {
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     meter: Meter,
-    /// Each with the attributes of its series, which would otherwise be allocated for each measurement.
-    durations: [(Histogram<f64>, Series<Vec<KeyValue>>); DurationMetric::ALL.len()],
+    /// Each with its series, which the SDK would otherwise look up for each measurement, behind a lock that all cores write.
+    durations: [(Histogram<f64>, Series<BoundHistogram<f64>>); DurationMetric::ALL.len()],
 }
 
 impl Metrics {
@@ -92,7 +92,11 @@ impl Metrics {
 
     pub(crate) fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
         let (histogram, series) = &self.durations[duration as usize];
-        series.record(attributes, key_values, |attributes| histogram.record(time.as_secs_f64(), attributes));
+        series.record(
+            attributes,
+            |attributes| histogram.bind(&key_values(attributes)),
+            |histogram| histogram.record(time.as_secs_f64()),
+        );
     }
 
     pub(crate) fn shutdown(&self) {

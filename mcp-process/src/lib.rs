@@ -171,6 +171,10 @@ impl Output {
                 continue;
             };
             if count == 0 {
+                if is_pending {
+                    sleep(Context::PROGRESS_INTERVAL).await;
+                    report(&[]);
+                }
                 return Ok(());
             }
             is_pending = report(&buffer[..count]);

@@ -4,7 +4,7 @@
 
 use std::{
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -26,7 +26,11 @@ use rmcp::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{
+    Semaphore,
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 
 use crate::{
     convert::Prefix,
@@ -98,29 +102,35 @@ impl<L: Listener> Handler<L> {
         context: &RequestContext<RoleClient>,
     ) -> Result<Value, ErrorData> {
         let task = context.meta.get("io.modelcontextprotocol/related-task").and_then(|task| task["taskId"].as_str());
-        let call = match task {
-            Some(task) => self.calls.of_task(task, &context.extensions).await,
-            None => self.calls.of_message(&context.extensions),
-        };
-        let Some(call) = call else {
-            // Some servers ask for roots when they start.
-            if method == "roots/list" {
-                return Ok(json!({"roots": []}));
+        loop {
+            let call = match task {
+                Some(task) => self.calls.of_task(task, &context.extensions).await,
+                None => self.calls.of_message(&context.extensions),
+            };
+            let Some(call) = call else {
+                // Some servers ask for roots when they start.
+                if method == "roots/list" {
+                    return Ok(json!({"roots": []}));
+                }
+                return Err(ErrorData::invalid_request("the request belongs to no single call", None));
+            };
+            let (reply, answer) = oneshot::channel();
+            match call.questions.try_send(Question { method, params: params.clone(), reply }) {
+                Err(TrySendError::Full(_)) => {
+                    return Err(ErrorData::invalid_request("the call has too many open requests", None));
+                }
+                sent => drop(sent),
             }
-            return Err(ErrorData::invalid_request("the request belongs to no single call", None));
-        };
-        let (reply, answer) = oneshot::channel();
-        if call.questions.try_send(Question { method, params, reply }).is_err() {
-            return Err(ErrorData::invalid_request("the call has ended, or has too many open requests", None));
-        }
-        drop(call);
-        tokio::select! {
-            answer = answer => match answer {
-                Ok(Ok(value)) => Ok(value),
-                Ok(Err(fault)) => Err(ErrorData::internal_error(fault.to_string(), None)),
-                Err(_) => Err(ErrorData::internal_error("the call has ended", None)),
-            },
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            tokio::select! {
+                answer = answer => match answer {
+                    Ok(Ok(value)) => return Ok(value),
+                    Ok(Err(fault)) => return Err(ErrorData::internal_error(fault.to_string(), None)),
+                    // Without a task or a stream, the question may be that of another call of the same caller.
+                    Err(_) if call.has_result.load(Ordering::Relaxed) => self.calls.remove_ended(),
+                    Err(_) => return Err(ErrorData::internal_error("the call has ended", None)),
+                },
+                () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
+            }
         }
     }
 }
@@ -310,6 +320,7 @@ impl Connection {
             let Some(sent) = handle else { return Err(CallError::NotSent) };
             let response = (&mut sent.rx).await;
             *handle = None;
+            call.has_result.store(true, Ordering::Relaxed);
             let result = response.unwrap_or(Err(ServiceError::TransportClosed)).map_err(CallError::Service)?;
             match tasks::created(&result).filter(|_| is_tool) {
                 Some(task) => Box::pin(self.follow(ctx, prefix, &call, task)).await,

@@ -382,6 +382,7 @@ fn completion(
             let completions = Completions::new(completion.values);
             Ok(match completion.total {
                 Some(total) => completions.with_total(total.try_into().unwrap_or(usize::MAX)),
+                None if completion.has_more == Some(true) => completions.with_total(None),
                 None => completions,
             })
         })

@@ -15,13 +15,17 @@ use rmcp::{
 };
 use sse_stream::SseStream;
 
-use crate::tasks::keep_execution;
+use crate::{tasks::keep_execution, transport::Listener};
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Result<T> = std::result::Result<T, StreamableHttpError<reqwest::Error>>;
 
-#[derive(Debug, Clone)]
-pub(crate) struct HttpClient(pub(crate) reqwest::Client);
+#[derive(Clone)]
+pub(crate) struct HttpClient {
+    pub(crate) client: reqwest::Client,
+    /// Learns of the streams of announcements.
+    pub(crate) listener: Option<Arc<dyn Listener>>,
+}
 
 impl HttpClient {
     /// Sends a request for a list of tools. Returns `None` if it is rejected, or its response is invalid.
@@ -33,7 +37,7 @@ impl HttpClient {
         headers: Headers,
         limits: &StreamableHttpResponseLimits,
     ) -> Option<StreamableHttpPostResponse> {
-        let mut request = self.0.post(uri).header(ACCEPT, "text/event-stream, application/json");
+        let mut request = self.client.post(uri).header(ACCEPT, "text/event-stream, application/json");
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -96,7 +100,7 @@ impl StreamableHttpClient for HttpClient {
             return Ok(listed);
         }
         // The errors are those of `rmcp`.
-        self.0.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+        self.client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
     }
 
     async fn delete_session(
@@ -106,7 +110,7 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<()> {
-        self.0.delete_session(uri, session_id, auth_header, headers).await
+        self.client.delete_session(uri, session_id, auth_header, headers).await
     }
 
     async fn get_stream(
@@ -117,7 +121,8 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<BoxedSseResponse> {
-        self.0.get_stream(uri, session_id, last_event_id, auth_header, headers).await
+        let max = StreamableHttpResponseLimits::default().max_sse_event_size;
+        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max).await
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -129,6 +134,13 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
         max: usize,
     ) -> Result<BoxedSseResponse> {
-        self.0.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max).await
+        let continues = last_event_id.is_some();
+        let opening =
+            self.client.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max);
+        let stream = opening.await?;
+        if let Some(listener) = self.listener.as_ref().filter(|_| !continues) {
+            listener.stream_opened();
+        }
+        Ok(stream)
     }
 }

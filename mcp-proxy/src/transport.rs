@@ -38,6 +38,8 @@ pub(crate) trait Listener: Send + Sync + 'static {
     fn resource_updated(&self, uri: &str);
     /// The subscription to a resource has ended.
     fn unsubscribed(&self);
+    /// The stream of a session with its announcements has begun. Earlier announcements may be lost.
+    fn stream_opened(&self);
 }
 
 /// A call that waits for the upstream.
@@ -46,13 +48,15 @@ pub(crate) struct WaitingCall {
     pub(crate) questions: mpsc::Sender<Question>,
     /// The id of the task that the upstream has made of the call.
     pub(crate) task: OnceLock<String>,
-    /// Whether the upstream has sent progress.
+    /// Whether the upstream has sent progress, and whether it has responded.
     pub(crate) has_progress: AtomicBool,
+    pub(crate) has_result: AtomicBool,
 }
 
 impl WaitingCall {
     pub(crate) fn new(ctx: &Context, questions: mpsc::Sender<Question>) -> Self {
-        Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress: AtomicBool::new(false) }
+        let (has_progress, has_result) = Default::default();
+        Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress, has_result }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -105,6 +105,8 @@ pub(crate) struct Events {
     changed: mpsc::Sender<()>,
     /// The signal that clients want other resources, that a subscription has ended, or that there is another connection.
     resubscribe: Notify,
+    /// Whether updates of resources may be lost.
+    has_missed_updates: AtomicBool,
 }
 
 impl Listener for Events {
@@ -118,6 +120,12 @@ impl Listener for Events {
     }
 
     fn unsubscribed(&self) {
+        self.resubscribe.notify_one();
+    }
+
+    fn stream_opened(&self) {
+        self.changed();
+        self.has_missed_updates.store(true, Ordering::Release);
         self.resubscribe.notify_one();
     }
 }
@@ -170,7 +178,8 @@ impl Upstream {
         handle: Handle,
     ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let (changed, changes) = mpsc::channel(1);
-        let events = Arc::new(Events { prefix: prefix.clone(), handle, changed, resubscribe: Notify::new() });
+        let (resubscribe, has_missed_updates) = (Notify::new(), AtomicBool::new(false));
+        let events = Arc::new(Events { prefix: prefix.clone(), handle, changed, resubscribe, has_missed_updates });
         let (pool, subscribed) = Default::default();
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -283,7 +292,10 @@ impl Upstream {
                     .max_json_response_size(self.max_message_bytes);
                 config.custom_headers =
                     headers.clone().into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
-                let transport = StreamableHttpClientTransport::with_client(HttpClient(client.clone()), config);
+                // The lists and the subscriptions are those of the connection that all callers share.
+                let listener = (!has_single_principal).then(|| Arc::clone(&self.events) as Arc<dyn Listener>);
+                let http = HttpClient { client: client.clone(), listener };
+                let transport = StreamableHttpClientTransport::with_client(http, config);
                 match Connection::open(transport, &self.events, has_single_principal, self.timeout).await {
                     Err(error) if is_only_sse(client.get(url).headers(headers)).await => Err((ONLY_SSE, error)),
                     opened => opened.map_err(failed),
@@ -441,6 +453,9 @@ impl Upstream {
                     self.drop_connection(None, &connection);
                     continue;
                 }
+            }
+            if self.events.has_missed_updates.swap(false, Ordering::AcqRel) {
+                connection.subscriptions.uris().iter().for_each(|uri| self.events.resource_updated(uri));
             }
             let left_out = self.update_subscriptions(&connection).await;
             let room = MAX_SUBSCRIPTIONS.saturating_sub(connection.subscriptions.uris().len());

@@ -36,7 +36,7 @@ class Client:
     def __init__(self, revision: str):
         self.revision = revision
         self.asked: list[dict] = []  # the requests of the server
-        self.answer: dict | str | None = None  # what answers all of them instead of a result: an error, or "silence"
+        self.answer: dict | str | None = None  # what answers all of them instead of a result: an error, or a text for silence
         self.capabilities: dict = {}  # further capabilities of stateless requests
         self.next_id = 0
         self.session = None
@@ -66,7 +66,7 @@ class Client:
 
     def asked_by_server(self, request: dict) -> dict | None:
         self.asked.append(request)
-        if self.answer == "silence":
+        if isinstance(self.answer, str):
             return None
         return {"jsonrpc": "2.0", "id": request["id"], **(self.answer or {"result": answer(request)})}
 
@@ -82,7 +82,8 @@ class Stdio(Client):
         self.responses: dict = {}
         self.log: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
+        self.logging = threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True)
+        self.logging.start()
 
     def _read(self):
         for line in self.process.stdout:
@@ -113,6 +114,7 @@ class Stdio(Client):
     def close(self):
         self.process.stdin.close()
         assert self.process.wait(TIMEOUT) == 0, self.log
+        self.logging.join(TIMEOUT)
 
 
 class Http(Client):

@@ -101,11 +101,14 @@ def client_spans(receiver, client, totals):
             ({"error": {"code": -32603, "message": "no model"}}, "-32603", "-32603"),
             ({"error": {"code": 12345, "message": "no credit"}}, "_OTHER", "12345"),
             ("silence", "cancelled", None),
+            ("too late", "timeout", None),
         ):
+            if (tool, answer) == ("order", "too late"):
+                continue
             client.asked.clear()
             client.answer = answer
-            meta = Context()
-            message = client.message("tools/call", {"name": tool, "arguments": {"item": "apple"}}, meta)
+            meta, limit = Context(), {"seconds": 1} if answer == "too late" else {}
+            message = client.message("tools/call", {"name": tool, "arguments": {"item": "apple", **limit}}, meta)
             if answer == "silence":
                 client.start(message)
                 time.sleep(0.1)

@@ -375,12 +375,10 @@ fn hostile(rest: &str) -> Upstream {
 async fn a_program_that_does_not_read_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("echo >> {0}/starts; echo $$ > {0}/id; exec sleep 600 >/dev/null", folder.path().display());
-    let upstream = hostile(&script).timeout(Duration::from_secs(1));
-    let server = upstream.add_to(own().timeout(Duration::from_millis(100)), "up").await.unwrap();
+    let server = hostile(&script).add_to(own().timeout(Duration::from_millis(100)), "up").await.unwrap();
     let server = server.build().unwrap();
     let starts = || std::fs::read_to_string(folder.path().join("starts")).unwrap_or_default().lines().count();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let begin = Instant::now();
     let mut most = 0;
     for _ in 0..30 {
         let calls = (0..50).map(|_| {
@@ -396,7 +394,6 @@ async fn a_program_that_does_not_read_holds_nothing_up() {
         most = most.max(tasks());
         assert_eq!(server.test_client(Revision::V2025_11_25).call("own", ()).await.unwrap().text(), "own");
     }
-    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     // Requests to cancel, of which the last ones still have time.
     assert!(most < 3000, "{most} tasks");
     let mut client = server.test_client(Revision::V2025_11_25);

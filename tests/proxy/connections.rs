@@ -15,6 +15,7 @@ use mcp_runtime::{Level, Revision, Server, auth::Identity};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpSocket,
     sync::Semaphore,
 };
 
@@ -219,11 +220,12 @@ async fn a_program_is_started_without_secrets_and_restarted_when_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_may_start_late() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut client = gateway(&free).await.test_client(Revision::V2026_07_28);
+    // A socket that does not listen refuses connections, and nobody else can take its port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let mut client = gateway(&socket.local_addr().unwrap().to_string()).await.test_client(Revision::V2026_07_28);
     assert!(client.tools().await.is_err(), "a server without entries has no lists");
-    let listener = tokio::net::TcpListener::bind(&free).await.unwrap();
-    let _fake = fake::start_on(listener, |method, _| respond(method));
+    let _fake = fake::start_on(socket.listen(64).unwrap(), |method, _| respond(method));
     eventually!(client.tools().await.is_ok_and(|tools| tools.len() == 1));
     assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done");
 }
@@ -378,11 +380,12 @@ async fn an_upstream_is_subscribed_to_when_it_responds() {
     type Replies = &'static [fn() -> Reply];
     const LATER: fn() -> Reply = || Reply::Error(json!({"code": -32000, "message": "later"}));
     const UNKNOWN: fn() -> Reply = || Reply::Error(json!({"code": -32601, "message": "unknown"}));
+    const HANG: fn() -> Reply = || Reply::Hang;
     type Case = (&'static str, Replies, Replies, (usize, usize), bool);
     let cases: [Case; 4] = [
         ("a restart before the subscription", &[], &[], (1, 1), true),
-        ("no acknowledgement", &[|| Reply::Hang], &[], (2, 1), true),
-        ("no capabilities", &[LATER], &[LATER, || Reply::Hang], (2, 3), true),
+        ("no acknowledgement", &[HANG], &[], (2, 1), true),
+        ("no capabilities", &[LATER], &[LATER, HANG], (2, 3), true),
         ("no method for capabilities", &[LATER], &[UNKNOWN], (2, 1), false),
     ];
     for (case, listens, discoveries, (listening, discovering), has_prompt) in cases {
@@ -406,7 +409,7 @@ async fn an_upstream_is_subscribed_to_when_it_responds() {
             })),
         })
         .await;
-        let upstream = Upstream::http(url(&fake.address)).timeout(Duration::from_millis(300));
+        let upstream = Upstream::http(url(&fake.address)).timeout(Duration::from_secs(2));
         let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
         let mut client = server.test_client(Revision::V2026_07_28);
         eventually!(fake.count("server/discover") == 1 + discovering);
@@ -418,6 +421,64 @@ async fn an_upstream_is_subscribed_to_when_it_responds() {
         let counts = (fake.count("subscriptions/listen"), fake.count("server/discover"));
         assert_eq!(counts, (listening, 1 + discovering), "{case}");
     }
+}
+
+/// A program does not say to which call its question belongs. It goes to the last one, which ends before the client answers.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_survives_the_end_of_another_call() {
+    const PROGRAM: &str = r#"
+        answer() { printf '{"jsonrpc":"2.0","id":%s,"%s":%s}\n' "$1" "$2" "$3"; }
+        text() { answer "$1" result '{"content":[{"type":"text","text":"'"$2"'"}]}'; }
+        while read -r line; do
+            id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+            case $line in
+                *server/discover*) answer "$id" error '{"code":-32601,"message":"none"}' ;;
+                *'"initialize"'*) answer "$id" result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+                *tools/list*) answer "$id" result '{"tools":[{"name":"first","inputSchema":{"type":"object"}},{"name":"last","inputSchema":{"type":"object"}}]}' ;;
+                *'"first"'*) first=$id; echo >"$FILE" ;;
+                *'"last"'*)
+                    echo '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}}}}}'
+                    text "$id" last
+                    ;;
+                *'"accept"'*) text "$first" answered ;;
+                *'"q"'*) text "$first" failed ;;
+            esac
+        done
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    let upstream = Upstream::command("sh", ["-c", PROGRAM]).env("FILE", &file);
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25).answering(|_| {
+        tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(200)));
+        json!({"action": "accept", "content": {"sure": true}})
+    });
+    let first = client.send_request("tools/call", json!({"name": "up_first"}));
+    eventually!(file.exists());
+    assert_eq!(client.call("up_last", ()).await.unwrap().text(), "last");
+    assert_eq!(client.response(first).await.unwrap()["content"][0]["text"], "answered");
+}
+
+/// Announcements may be lost while no stream is open: when a session begins, and between two streams.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_before_a_stream_opens_are_noticed() {
+    let (opened, has_changed) = (Arc::new(Semaphore::new(0)), Arc::<AtomicBool>::default());
+    let (signal, changed) = (Arc::clone(&opened), Arc::clone(&has_changed));
+    let fake = fake::start(move |method, _| match method {
+        "GET" => Reply::Stream(Arc::clone(&signal)),
+        "resources/list" => Reply::Result(json!({"resources": [{"uri": "item://1", "name": "one"}]})),
+        _ if changed.load(Ordering::SeqCst) => lists(method, json!([tool("a"), tool("b")])),
+        _ => lists(method, json!([tool("a")])),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    client.subscribe("up+item://1").await.unwrap();
+    eventually!(fake.count("resources/subscribe") == 1);
+    has_changed.store(true, Ordering::SeqCst);
+    opened.add_permits(1);
+    eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_b"));
+    eventually!(client.updated_resources().contains(&"up+item://1".to_owned()));
 }
 
 /// The first revision has no capability for completions.

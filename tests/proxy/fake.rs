@@ -23,6 +23,8 @@ pub(crate) enum Reply {
     Events(Vec<Value>, Value),
     /// The acknowledgement of a subscription, whose stream stays open.
     Subscribed,
+    /// The reply to a GET request: a stream that opens once the signal has a permit, and stays open.
+    Stream(Arc<Semaphore>),
 }
 
 pub(crate) struct Fake {
@@ -106,7 +108,10 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
                 other @ (Reply::Error(_) | Reply::Hang) => other,
                 _ => Reply::Head("400 Bad Request\r\n".to_owned()),
             },
-            (None, _) => Reply::Head("405 Method Not Allowed\r\n".to_owned()),
+            (None, _) => match reply("GET", &Value::Null) {
+                stream @ Reply::Stream(_) => stream,
+                _ => Reply::Head("405 Method Not Allowed\r\n".to_owned()),
+            },
             (_, true) => Reply::Head("202 Accepted\r\n".to_owned()),
             (Some(method @ "initialize"), _) => match reply(method, &request["params"]) {
                 Reply::Result(result) if !result["protocolVersion"].is_null() => Reply::Result(result),
@@ -118,11 +123,15 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
             },
             (Some(method), _) => reply(method, &request["params"]),
         };
-        let response = match body {
+        let mut response = match body {
             Reply::Hang => std::future::pending().await,
             Reply::Late(signal, result) => {
                 signal.acquire().await.unwrap().forget();
                 with_body(&wrapped("result", result))
+            }
+            Reply::Stream(signal) => {
+                signal.acquire().await.unwrap().forget();
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned()
             }
             Reply::Subscribed => {
                 let acknowledged = json!({
@@ -152,6 +161,10 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
             Reply::Result(result) => with_body(&wrapped("result", result)),
             Reply::Error(error) => with_body(&wrapped("error", error)),
         };
+        if request["method"] == "initialize" && matches!(reply("GET", &Value::Null), Reply::Stream(_)) {
+            // Only sessions have such a stream.
+            response = response.replacen("\r\n", "\r\nmcp-session-id: 1\r\n", 1);
+        }
         if client.write_all(response.as_bytes()).await.is_err() {
             return;
         }

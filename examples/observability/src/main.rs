@@ -17,7 +17,7 @@ use hyper_util::{
 };
 use mcp_runtime::{
     Context, Elicit, Fault, Handle, Server,
-    ask::{Answer, SampleRequest},
+    ask::{Answer, Ask as _, SampleRequest},
     prompt, resource, server, tool,
 };
 use schemars::JsonSchema;
@@ -86,8 +86,15 @@ async fn order(ctx: &Context, handle: &Handle, item: String) -> Result<String, F
 
 /// Let the client's model advertise an item.
 #[tool(read_only)]
-async fn slogan(ctx: &Context, item: String) -> Result<String, Fault> {
-    Ok(ctx.ask(SampleRequest::new(format!("Advertise {item}"))).await?.text())
+async fn slogan(
+    ctx: &Context,
+    item: String,
+    /// How long the model may think.
+    #[arg(default = 60, range = 1..=600)]
+    seconds: u16,
+) -> Result<String, Fault> {
+    let request = SampleRequest::new(format!("Advertise {item}")).timeout(Duration::from_secs(seconds.into()));
+    Ok(ctx.ask(request).await?.text())
 }
 
 /// Count everything in stock, which takes some minutes.

@@ -177,8 +177,14 @@ pub(super) fn invalidate(session: &Session) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Announcement {
-    /// The record has this revision or a newer revision.
-    Changed { session: String, revision: u64 },
+    /// The record has this revision or a newer revision. A client that has unsubscribed expects no update, even before the
+    /// record is read.
+    Changed {
+        session: String,
+        revision: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unsubscribed: Vec<String>,
+    },
     /// The client has sent `notifications/initialized`.
     Initialized { session: String },
     /// Any session may have changed or ended.

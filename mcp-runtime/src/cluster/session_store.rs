@@ -217,7 +217,12 @@ impl SessionStore {
                 Some(version) => {
                     let revision = record.revision;
                     shared.adopt(session, StoredSession { record, version }, self.server_name());
-                    self.announce(&Announcement::Changed { session: shared.id.to_string(), revision }).await?;
+                    let unsubscribed = changes.iter().filter_map(|change| match change {
+                        SessionChange::Unsubscribed(uri) => Some(uri.clone()),
+                        _ => None,
+                    });
+                    let (session, unsubscribed) = (shared.id.to_string(), unsubscribed.collect());
+                    self.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
                     return Ok(true);
                 }
                 None if !self.refresh(session).await? => return Ok(false),

@@ -200,8 +200,8 @@ impl ReplicaSessions {
             }
             Work::Refresh(session) => self.refresh_now(session).await,
             Work::Announce(session, revision) => {
-                let (session, revision) = (session.clone(), *revision);
-                self.store.announce(&Announcement::Changed { session, revision }).await
+                let (session, revision, unsubscribed) = (session.clone(), *revision, Vec::new());
+                self.store.announce(&Announcement::Changed { session, revision, unsubscribed }).await
             }
             Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await,
             Work::Renew(session) => {
@@ -362,12 +362,15 @@ impl ReplicaHandler for ReplicaSessions {
     fn message(&self, payload: &[u8]) {
         let Some(announcement) = Announcement::decode(payload) else { return };
         match announcement {
-            Announcement::Changed { session, revision } => {
+            Announcement::Changed { session, revision, unsubscribed } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
                 if let Some(local) = self.sessions.get(&session)
                     && SharedSession::of(&local.session).is_some_and(|shared| shared.revision() < revision)
                 {
                     invalidate(&local.session);
+                    if let Some(subscriber) = &local.session.subscriber {
+                        unsubscribed.iter().for_each(|uri| subscriber.unsubscribe_resource(uri));
+                    }
                     self.work.refreshes.add(Work::Refresh(session));
                 }
             }

@@ -85,11 +85,12 @@ impl Completions {
         Self::new(starting.into_iter().chain(containing))
     }
 
-    /// Sets the total number of matches, if the values are only the first of them.
+    /// Sets the total number of matches, if the values are only the first of them, or `None` if there are more values
+    /// and nobody has counted them.
     #[must_use]
-    pub fn with_total(mut self, total: usize) -> Self {
-        self.has_more = total > self.values.len();
-        self.total = Some(total);
+    pub fn with_total(mut self, total: impl Into<Option<usize>>) -> Self {
+        self.total = total.into();
+        self.has_more = self.total.is_none_or(|total| total > self.values.len());
         self
     }
 
@@ -164,14 +165,15 @@ mod tests {
     fn at_most_100_values_are_sent_and_all_are_counted() {
         let numbers = |count: usize| Completions::new((0..count).map(|number| number.to_string()));
         for (completions, sent, total, has_more) in [
-            (numbers(250), 100, 250, true),
-            (numbers(100), 100, 100, false),
-            (numbers(2).with_total(2), 2, 2, false),
-            (numbers(2).with_total(3), 2, 3, true),
-            (numbers(101).with_total(100), 100, 100, false),
+            (numbers(250), 100, Some(250), true),
+            (numbers(100), 100, Some(100), false),
+            (numbers(2).with_total(2), 2, Some(2), false),
+            (numbers(2).with_total(3), 2, Some(3), true),
+            (numbers(2).with_total(None), 2, None, true),
+            (numbers(101).with_total(100), 100, Some(100), false),
         ] {
             let found = (completions.values.len(), completions.total, completions.has_more);
-            assert_eq!(found, (sent, Some(total), has_more));
+            assert_eq!(found, (sent, total, has_more));
         }
     }
 

@@ -436,9 +436,9 @@ async fn a_session_lives_while_the_client_reads_its_own_responses() {
     let ((reading, _first), (silent, _second)) = (client.session().await, client.session().await);
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "long", "arguments": {"length": 1 << 25}}});
-    let mut response = client.open(&reading(Request::post(&call))).await;
     let ping = Request::post(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
     assert_eq!(client.send(&silent(ping.clone())).await.0, 200);
+    let mut response = client.open(&reading(Request::post(&call))).await;
     let start = Instant::now();
     while start.elapsed() < 4 * limit {
         assert!(response.chunk().await.is_some());

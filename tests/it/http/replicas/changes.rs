@@ -149,6 +149,24 @@ async fn an_update_right_after_a_subscription_reaches_the_replica_with_the_strea
     assert_eq!(updated["params"]["uri"], "memo://two");
 }
 
+/// No update follows while the replica with the stream is reading the session without the subscription.
+#[tokio::test]
+async fn no_update_follows_the_end_of_a_subscription_at_another_replica() {
+    let cluster = cluster().await;
+    let session = open(cluster.at(0), VERSION, json!({})).await;
+    session.initialized().await;
+    let mut stream = cluster.at(1).open(&session.get()).await;
+    for uri in ["memo://one", "memo://two"] {
+        change(cluster.at(1), &session, "resources/subscribe", json!({"uri": uri})).await;
+    }
+    cluster.set_backend(1, Health::Slow(Duration::from_millis(200)));
+    change(cluster.at(0), &session, "resources/unsubscribe", json!({"uri": "memo://one"})).await;
+    let update = call(&session, "update", &json!({"uris": ["memo://one", "memo://two"]}));
+    assert_eq!(cluster.at(0).send(&update).await.status, 200);
+    let updated = soon(until_method(&mut stream, "notifications/resources/updated")).await;
+    assert_eq!(updated["params"]["uri"], "memo://two");
+}
+
 /// The roots are asked for again after the client has announced a change to another replica.
 #[tokio::test]
 async fn changed_roots_are_asked_for_by_every_replica() {
