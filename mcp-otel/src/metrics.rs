@@ -40,7 +40,8 @@ impl Reading {
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     meter: Meter,
-    /// Each with its series, which the SDK would otherwise look up for each measurement, behind a lock that all cores write.
+    /// The histograms with their series, each bound once: to look one up for a measurement, the SDK takes a lock that all cores
+    /// write.
     durations: [(Histogram<f64>, Series<BoundHistogram<f64>>); DurationMetric::ALL.len()],
 }
 

@@ -150,7 +150,8 @@ struct Output {
 }
 
 impl Output {
-    /// Reads to the end, so that the program is never blocked. As long as `report` returns true, it is called again soon.
+    /// Reads to the end, so that the program is never blocked. As long as `report` returns true, it is called again soon, also at
+    /// the end.
     async fn read(
         &mut self,
         pipe: Option<impl AsyncRead + Unpin>,

@@ -3,6 +3,7 @@
 #![expect(deprecated)]
 
 use std::{
+    mem,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -98,40 +99,48 @@ impl<L: Listener> Handler<L> {
     async fn ask(
         &self,
         method: &'static str,
-        params: Value,
+        mut params: Value,
         context: &RequestContext<RoleClient>,
     ) -> Result<Value, ErrorData> {
         let task = context.meta.get("io.modelcontextprotocol/related-task").and_then(|task| task["taskId"].as_str());
-        loop {
-            let call = match task {
-                Some(task) => self.calls.of_task(task, &context.extensions).await,
-                None => self.calls.of_message(&context.extensions),
-            };
-            let Some(call) = call else {
-                // Some servers ask for roots when they start.
-                if method == "roots/list" {
-                    return Ok(json!({"roots": []}));
-                }
-                return Err(ErrorData::invalid_request("the request belongs to no single call", None));
-            };
+        let mut calls = match task {
+            Some(task) => self.calls.of_task(task, &context.extensions).await.into_iter().collect(),
+            None => self.calls.of_message(&context.extensions),
+        };
+        if calls.is_empty() {
+            // Some servers ask for roots when they start.
+            if method == "roots/list" {
+                return Ok(json!({"roots": []}));
+            }
+            return Err(ErrorData::invalid_request("the request belongs to no single call", None));
+        }
+        while let Some(call) = calls.pop() {
+            let Some(call) = call.upgrade() else { continue };
             let (reply, answer) = oneshot::channel();
-            match call.questions.try_send(Question { method, params: params.clone(), reply }) {
+            let params = if calls.is_empty() { mem::take(&mut params) } else { params.clone() };
+            match call.questions.try_send(Question { method, params, reply }) {
                 Err(TrySendError::Full(_)) => {
                     return Err(ErrorData::invalid_request("the call has too many open requests", None));
                 }
-                sent => drop(sent),
+                // A closed channel drops `reply`.
+                Ok(()) | Err(TrySendError::Closed(_)) => {}
             }
             tokio::select! {
+                biased;
                 answer = answer => match answer {
                     Ok(Ok(value)) => return Ok(value),
                     Ok(Err(fault)) => return Err(ErrorData::internal_error(fault.to_string(), None)),
-                    // Without a task or a stream, the question may be that of another call of the same caller.
-                    Err(_) if call.has_result.load(Ordering::Relaxed) => self.calls.remove_ended(),
-                    Err(_) => return Err(ErrorData::internal_error("the call has ended", None)),
+                    Err(_) => {}
                 },
+                () = call.questions.closed() => {}
                 () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
             }
+            // A call that has its result did not ask. One that was cancelled may have.
+            if !call.has_result.load(Ordering::Relaxed) {
+                break;
+            }
         }
+        Err(ErrorData::internal_error("the call has ended", None))
     }
 }
 
@@ -233,9 +242,8 @@ impl Connection {
         if !is_stateless && info.is_some_and(|info| info.capabilities.logging.is_some()) {
             let _ = peer.set_level(SetLevelRequestParams::new(LoggingLevel::Debug)).await;
         }
-        // The lists and the subscriptions are those of the connection that all callers share.
-        let follows_lists = is_stateless && !has_single_principal;
-        let subscriptions = Subscriptions::new(peer.clone(), follows_lists, limit, listener);
+        // Only the connection that all callers share reads lists.
+        let subscriptions = Subscriptions::new(peer.clone(), is_stateless, !has_single_principal, limit, listener);
         let late_tasks = Arc::new(Semaphore::new(MAX_LATE_TASKS));
         Ok(Self { peer, calls, pages, late_tasks, is_stateless, subscriptions, _running: Box::new(running) })
     }
@@ -320,7 +328,6 @@ impl Connection {
             let Some(sent) = handle else { return Err(CallError::NotSent) };
             let response = (&mut sent.rx).await;
             *handle = None;
-            call.has_result.store(true, Ordering::Relaxed);
             let result = response.unwrap_or(Err(ServiceError::TransportClosed)).map_err(CallError::Service)?;
             match tasks::created(&result).filter(|_| is_tool) {
                 Some(task) => Box::pin(self.follow(ctx, prefix, &call, task)).await,
@@ -330,7 +337,10 @@ impl Connection {
         let mut asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         loop {
             tokio::select! {
-                result = &mut finished => return result,
+                result = &mut finished => {
+                    call.has_result.store(result.is_ok(), Ordering::Relaxed);
+                    return result;
+                }
                 Some(question) = received.recv(), if asking.is_none() => {
                     *asked += 1;
                     let key = format!("{}-{asked}", prefix.as_str());

@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, StreamableHttpError<reqwest::Error>>;
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     pub(crate) client: reqwest::Client,
-    /// Learns of the streams of announcements.
+    /// Notified of streams of announcements. `None` for a connection of a single caller.
     pub(crate) listener: Option<Arc<dyn Listener>>,
 }
 
@@ -134,11 +134,12 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
         max: usize,
     ) -> Result<BoxedSseResponse> {
-        let continues = last_event_id.is_some();
-        let opening =
-            self.client.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max);
-        let stream = opening.await?;
-        if let Some(listener) = self.listener.as_ref().filter(|_| !continues) {
+        let is_resumed = last_event_id.is_some();
+        let stream = self
+            .client
+            .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max)
+            .await?;
+        if let Some(listener) = self.listener.as_ref().filter(|_| !is_resumed) {
             listener.stream_opened();
         }
         Ok(stream)

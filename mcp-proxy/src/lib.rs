@@ -233,7 +233,7 @@ impl Upstream {
             digest,
             was_complete,
             retries: !was_complete,
-            replaced: None,
+            last_read: None,
             pause: PAUSES.0,
             handle: handle.clone(),
         };
@@ -281,8 +281,8 @@ struct Refresh {
     was_complete: bool,
     /// Whether the lists are read again without an announcement.
     retries: bool,
-    /// The time of the last change.
-    replaced: Option<Instant>,
+    /// When the lists were last read.
+    last_read: Option<Instant>,
     pause: Duration,
     handle: Handle,
 }
@@ -291,7 +291,7 @@ impl Refresh {
     /// Returns the pause before the lists are read.
     fn next_pause(&mut self) -> Duration {
         let (first, longest) = PAUSES;
-        let is_repeated = self.replaced.is_some_and(|replaced| replaced.elapsed() < self.pause + longest / 10);
+        let is_repeated = self.last_read.is_some_and(|read| read.elapsed() < self.pause + longest / 10);
         self.pause = if is_repeated { (self.pause * 5 / 4).min(longest) } else { first };
         self.pause
     }
@@ -315,6 +315,9 @@ impl Refresh {
                 return;
             }
             sleep(self.next_pause()).await;
+            // One reading is enough for all announcements before it.
+            let _ = changes.try_recv();
+            self.last_read = Some(Instant::now());
             let has_entries = self.has_entries();
             if self.had_entries && !has_entries {
                 return;
@@ -335,7 +338,7 @@ impl Refresh {
             match self.handle.replace_entries(|entry| entry.has_tag(&self.tag), lists.entries) {
                 Ok(()) => {
                     self.digest = Some(lists.digest);
-                    (self.was_complete, self.replaced) = (lists.is_complete, Some(Instant::now()));
+                    self.was_complete = lists.is_complete;
                     self.had_entries = false;
                 }
                 Err(error) => {

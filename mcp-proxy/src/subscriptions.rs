@@ -28,6 +28,7 @@ use crate::{attempts::Attempts, transport::Listener};
 /// The subscriptions of a connection.
 pub(crate) struct Subscriptions {
     peer: Peer<RoleClient>,
+    is_stateless: bool,
     /// The URIs that are subscribed to, with the task that reads the updates of a stateless upstream.
     resources: Mutex<BTreeMap<String, Option<AbortHandle>>>,
     /// Reads the changes of the lists of a stateless upstream.
@@ -35,20 +36,20 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// `follows_lists` is whether to subscribe to changes of the lists of a stateless upstream, and `limit` is how long the
-    /// upstream may take to respond.
+    /// Subscribes to changes of the lists of a stateless upstream if `follows_lists`. Each request fails after `limit`.
     pub(crate) fn new<L: Listener>(
         peer: Peer<RoleClient>,
+        is_stateless: bool,
         follows_lists: bool,
         limit: Duration,
         listener: &Arc<L>,
     ) -> Self {
-        let lists = follows_lists.then(|| {
+        let lists = (is_stateless && follows_lists).then(|| {
             let filter = SubscriptionFilter::builder();
             let filter = filter.tools_list_changed().prompts_list_changed().resources_list_changed().build();
             tokio::spawn(follow_lists(peer.clone(), filter, limit, Arc::clone(listener))).abort_handle()
         });
-        Self { peer, resources: Mutex::default(), lists }
+        Self { peer, is_stateless, resources: Mutex::default(), lists }
     }
 
     fn resources<R>(&self, run: impl FnOnce(&mut BTreeMap<String, Option<AbortHandle>>) -> R) -> R {
@@ -64,7 +65,7 @@ impl Subscriptions {
     }
 
     pub(crate) async fn subscribe<L: Listener>(&self, uri: &str, listener: &Arc<L>) -> Result<(), ServiceError> {
-        let task = if self.lists.is_some() {
+        let task = if self.is_stateless {
             let filter = SubscriptionFilter::builder().resource_subscriptions([uri]).build();
             let (subscription, listener) = (self.peer.listen(filter).await?, Arc::clone(listener));
             let task = tokio::spawn(pass_on(subscription, Arc::clone(&listener)));
@@ -113,6 +114,8 @@ async fn follow_lists<L: Listener>(
         match timeout(limit, peer.listen(filter.clone())).await {
             Ok(Ok(subscription)) => {
                 attempts.record(None);
+                // Changes of the lists may be lost.
+                listener.changed();
                 tokio::select! {
                     () = pass_on(subscription, Arc::clone(&listener)) => {}
                     // The upstream may have restarted since its capabilities were read, even before the first subscription.
@@ -151,12 +154,8 @@ async fn discover(peer: &Peer<RoleClient>, limit: Duration, listener: &impl List
             Ok(_) => false,
             Err(error) => is_unknown_method(&error),
         };
-        // Changes of the lists may be lost, whether the capabilities are known or not.
-        if is_done || attempts.last.is_none() {
-            listener.changed();
-        }
         if is_done {
-            return;
+            return listener.changed();
         }
         attempts.record(Some("its capabilities cannot be read"));
     }

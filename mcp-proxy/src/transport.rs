@@ -9,7 +9,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -38,7 +38,7 @@ pub(crate) trait Listener: Send + Sync + 'static {
     fn resource_updated(&self, uri: &str);
     /// The subscription to a resource has ended.
     fn unsubscribed(&self);
-    /// The stream of a session with its announcements has begun. Earlier announcements may be lost.
+    /// A stream of announcements of a session has opened. Announcements from before may be lost.
     fn stream_opened(&self);
 }
 
@@ -48,14 +48,15 @@ pub(crate) struct WaitingCall {
     pub(crate) questions: mpsc::Sender<Question>,
     /// The id of the task that the upstream has made of the call.
     pub(crate) task: OnceLock<String>,
-    /// Whether the upstream has sent progress, and whether it has responded.
+    /// Whether the upstream has sent progress.
     pub(crate) has_progress: AtomicBool,
+    /// Whether the call has its result, so that open questions are those of other calls.
     pub(crate) has_result: AtomicBool,
 }
 
 impl WaitingCall {
     pub(crate) fn new(ctx: &Context, questions: mpsc::Sender<Question>) -> Self {
-        let (has_progress, has_result) = Default::default();
+        let (has_progress, has_result) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress, has_result }
     }
 }
@@ -86,14 +87,14 @@ impl Calls {
 
     /// Returns the call of which the upstream has made this task, or on whose stream the message about it has arrived. The response
     /// that names the task may not have been handled yet. No other call may get the message.
-    pub(crate) async fn of_task(&self, id: &str, extensions: &Extensions) -> Option<Arc<WaitingCall>> {
+    pub(crate) async fn of_task(&self, id: &str, extensions: &Extensions) -> Option<Weak<WaitingCall>> {
         if let Some(InboundStreamOrigin::OutboundRequest(_)) = extensions.get() {
-            return self.of_message(extensions);
+            return self.of_message(extensions).pop();
         }
         for _ in 0..20 {
             let is_of_task = |call: &WaitingCall| call.task.get().is_some_and(|task| task == id);
-            let found =
-                self.with(|calls| calls.iter().find(|(.., call)| is_of_task(call)).map(|(.., call)| Arc::clone(call)));
+            let found = self
+                .with(|calls| calls.iter().find(|(.., call)| is_of_task(call)).map(|(.., call)| Arc::downgrade(call)));
             if found.is_some() {
                 return found;
             }
@@ -102,19 +103,23 @@ impl Calls {
         None
     }
 
-    /// Returns the call to which a message belongs: the call on whose stream it arrived, or else the last call if all
-    /// calls have the same principal. No principal may see messages for another one.
-    pub(crate) fn of_message(&self, extensions: &Extensions) -> Option<Arc<WaitingCall>> {
+    /// Returns the calls to which a message may belong: the call on whose stream it arrived, or else all calls, with the newest
+    /// last, if they have the same principal. No principal may see messages for another one.
+    pub(crate) fn of_message(&self, extensions: &Extensions) -> Vec<Weak<WaitingCall>> {
         self.with(|calls| {
             if let Some(InboundStreamOrigin::OutboundRequest(id)) = extensions.get() {
-                return calls.iter().find(|(other, ..)| other == id).map(|(.., call)| Arc::clone(call));
+                let of_stream = calls.iter().find(|(other, ..)| other == id);
+                return of_stream.map(|(.., call)| Arc::downgrade(call)).into_iter().collect();
             }
-            let (.., last) = calls.last()?;
+            let Some((.., last)) = calls.last() else { return Vec::new() };
             // Clients over HTTP without a principal are different clients.
             let is_known = |ctx: &Context| ctx.is_stdio() || ctx.principal().is_some();
             let is_last = |ctx: &Context| is_known(ctx) && ctx.principal() == last.ctx.principal();
-            let is_only = calls.iter().all(|(.., call)| Arc::ptr_eq(call, last));
-            (is_only || calls.iter().all(|(.., call)| is_last(&call.ctx))).then(|| Arc::clone(last))
+            let mut found: Vec<_> = calls.iter().map(|(.., call)| call).collect();
+            // A call may have a second request.
+            found.dedup_by(|a, b| Arc::ptr_eq(a, b));
+            let is_of_one_caller = found.len() == 1 || found.iter().all(|call| is_last(&call.ctx));
+            found.into_iter().filter(|_| is_of_one_caller).map(Arc::downgrade).collect()
         })
     }
 }
@@ -270,7 +275,8 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
                     ServerNotification::LoggingMessageNotification(log) => {
                         let level = LEVELS.into_iter().find(|(_, level)| *level == log.params.level);
                         // `rmcp` does not know the stream, and the message may be late, about the call of another caller.
-                        let call = self.calls.of_message(&log.extensions).filter(|_| self.has_single_caller);
+                        let mut calls = self.calls.of_message(&log.extensions);
+                        let call = calls.pop().and_then(|call| call.upgrade()).filter(|_| self.has_single_caller);
                         match call.zip(level) {
                             Some((call, (level, _))) => {
                                 let logger = printable(log.params.logger.as_deref().unwrap_or_default());

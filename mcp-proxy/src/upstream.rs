@@ -105,7 +105,7 @@ pub(crate) struct Events {
     changed: mpsc::Sender<()>,
     /// The signal that clients want other resources, that a subscription has ended, or that there is another connection.
     resubscribe: Notify,
-    /// Whether updates of resources may be lost.
+    /// Whether updates of resources may be lost, and the clients have not been told.
     has_missed_updates: AtomicBool,
 }
 
@@ -292,7 +292,7 @@ impl Upstream {
                     .max_json_response_size(self.max_message_bytes);
                 config.custom_headers =
                     headers.clone().into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
-                // The lists and the subscriptions are those of the connection that all callers share.
+                // Only the connection that all callers share reads lists and subscribes.
                 let listener = (!has_single_principal).then(|| Arc::clone(&self.events) as Arc<dyn Listener>);
                 let http = HttpClient { client: client.clone(), listener };
                 let transport = StreamableHttpClientTransport::with_client(http, config);
@@ -438,6 +438,7 @@ impl Upstream {
     /// Subscribes the connection to what clients are subscribed to, whenever one of both changes, and again if that failed.
     pub(crate) async fn keep_subscribed(self: Arc<Self>) {
         let (mut pause, mut checked, mut warned) = (CHECK, Instant::now(), None::<Instant>);
+        let mut missed = Attempts::default();
         loop {
             let _ = timeout(pause, self.events.resubscribe.notified()).await;
             pause = CHECK;
@@ -454,13 +455,18 @@ impl Upstream {
                     continue;
                 }
             }
-            if self.events.has_missed_updates.swap(false, Ordering::AcqRel) {
+            // An upstream may end its streams soon, again and again.
+            if missed.wait().is_zero() && self.events.has_missed_updates.swap(false, Ordering::AcqRel) {
+                missed.record(None);
                 connection.subscriptions.uris().iter().for_each(|uri| self.events.resource_updated(uri));
+            }
+            if self.events.has_missed_updates.load(Ordering::Acquire) {
+                pause = missed.wait().min(CHECK);
             }
             let left_out = self.update_subscriptions(&connection).await;
             let room = MAX_SUBSCRIPTIONS.saturating_sub(connection.subscriptions.uris().len());
             if let Some(wait) = left_out.iter().map(|(_, wait)| *wait).min().filter(|_| room > 0) {
-                pause = wait.min(CHECK);
+                pause = wait.min(pause);
             }
             if let Some((uri, _)) = left_out.first()
                 && warned.is_none_or(|warned| warned.elapsed() >= WARNING)

@@ -36,7 +36,7 @@ class Client:
     def __init__(self, revision: str):
         self.revision = revision
         self.asked: list[dict] = []  # the requests of the server
-        self.answer: dict | str | None = None  # what answers all of them instead of a result: an error, or a text for silence
+        self.answer: dict | str | None = None  # what answers all of them instead of a result: an error, or any string for silence
         self.capabilities: dict = {}  # further capabilities of stateless requests
         self.next_id = 0
         self.session = None

@@ -103,6 +103,7 @@ def client_spans(receiver, client, totals):
             ("silence", "cancelled", None),
             ("too late", "timeout", None),
         ):
+            # `order` has no time limit of its own.
             if (tool, answer) == ("order", "too late"):
                 continue
             client.asked.clear()

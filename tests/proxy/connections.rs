@@ -11,8 +11,8 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use mcp_proxy::Upstream;
-use mcp_runtime::{Level, Revision, Server, auth::Identity};
-use serde_json::json;
+use mcp_runtime::{BuiltServer, Level, Revision, Server, auth::Identity, testing::ServerRequest};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpSocket,
@@ -220,7 +220,7 @@ async fn a_program_is_started_without_secrets_and_restarted_when_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_may_start_late() {
-    // A socket that does not listen refuses connections, and nobody else can take its port.
+    // A socket that does not listen refuses connections, and keeps its port.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let mut client = gateway(&socket.local_addr().unwrap().to_string()).await.test_client(Revision::V2026_07_28);
@@ -423,41 +423,74 @@ async fn an_upstream_is_subscribed_to_when_it_responds() {
     }
 }
 
-/// A program does not say to which call its question belongs. It goes to the last one, which ends before the client answers.
+/// Starts a gateway before a program of 2025-06-18 with the tools `first` and `last`, which handles calls by these cases of a
+/// shell, and creates the file `FILE` when the first tool is called.
 #[cfg(unix)]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_survives_the_end_of_another_call() {
+async fn before_program(cases: &str, file: &std::path::Path) -> BuiltServer {
     const PROGRAM: &str = r#"
         answer() { printf '{"jsonrpc":"2.0","id":%s,"%s":%s}\n' "$1" "$2" "$3"; }
         text() { answer "$1" result '{"content":[{"type":"text","text":"'"$2"'"}]}'; }
+        question() { echo '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}}}}}'; }
         while read -r line; do
             id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
             case $line in
                 *server/discover*) answer "$id" error '{"code":-32601,"message":"none"}' ;;
                 *'"initialize"'*) answer "$id" result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
                 *tools/list*) answer "$id" result '{"tools":[{"name":"first","inputSchema":{"type":"object"}},{"name":"last","inputSchema":{"type":"object"}}]}' ;;
-                *'"first"'*) first=$id; echo >"$FILE" ;;
-                *'"last"'*)
-                    echo '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}}}}}'
-                    text "$id" last
-                    ;;
-                *'"accept"'*) text "$first" answered ;;
-                *'"q"'*) text "$first" failed ;;
+                CASES
             esac
         done
     "#;
+    let upstream = Upstream::command("sh", ["-c", &PROGRAM.replace("CASES", cases)]).env("FILE", file);
+    upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap()
+}
+
+/// Returns an answer after a while.
+fn late_answer(_: &ServerRequest) -> Value {
+    tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(300)));
+    json!({"action": "accept", "content": {"sure": true}})
+}
+
+/// A program does not say to which call its question belongs. It goes to the last call, which ends before the client answers.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_survives_the_end_of_another_call() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("first");
-    let upstream = Upstream::command("sh", ["-c", PROGRAM]).env("FILE", &file);
-    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
-    let mut client = server.test_client(Revision::V2025_11_25).answering(|_| {
-        tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(200)));
-        json!({"action": "accept", "content": {"sure": true}})
-    });
+    let cases = r#"
+        *'"first"'*) first=$id; echo >"$FILE" ;;
+        *'"last"'*) question; text "$id" last ;;
+        *'"accept"'*) text "$first" answered ;;
+        *'"q"'*) text "$first" failed ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let mut client = server.test_client(Revision::V2025_11_25).answering(late_answer);
     let first = client.send_request("tools/call", json!({"name": "up_first"}));
     eventually!(file.exists());
     assert_eq!(client.call("up_last", ()).await.unwrap().text(), "last");
     assert_eq!(client.response(first).await.unwrap()["content"][0]["text"], "answered");
+}
+
+/// The call of the only caller ends without an answer to its question. Meanwhile, another caller waits.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_reaches_no_caller_who_came_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    let cases = r#"
+        *'"first"'*) first=$id; question; echo >"$FILE" ;;
+        *'"last"'*) last=$id; text "$first" ended ;;
+        *'"accept"'*) text "$last" answered ;;
+        *'"q"'*) text "$last" refused ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let client = |name| server.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+    let mut ada = client("ada").answering(late_answer);
+    let mut bob = client("bob").answering(|_| json!({"action": "accept", "content": {"sure": true}}));
+    let first = tokio::spawn(async move { ada.call("up_first", ()).await.unwrap().text() });
+    eventually!(file.exists());
+    assert_eq!(bob.call("up_last", ()).await.unwrap().text(), "refused");
+    assert_eq!(first.await.unwrap(), "ended");
 }
 
 /// Announcements may be lost while no stream is open: when a session begins, and between two streams.

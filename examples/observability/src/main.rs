@@ -89,7 +89,7 @@ async fn order(ctx: &Context, handle: &Handle, item: String) -> Result<String, F
 async fn slogan(
     ctx: &Context,
     item: String,
-    /// How long the model may think.
+    /// How many seconds the model may take.
     #[arg(default = 60, range = 1..=600)]
     seconds: u16,
 ) -> Result<String, Fault> {

@@ -177,11 +177,12 @@ pub(super) fn invalidate(session: &Session) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Announcement {
-    /// The record has this revision or a newer revision. A client that has unsubscribed expects no update, even before the
-    /// record is read.
+    /// The record has this revision or a newer revision.
     Changed {
         session: String,
         revision: u64,
+        /// The URIs that the client has unsubscribed from, for which no update may follow while the record is read. Empty if
+        /// they are long.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unsubscribed: Vec<String>,
     },

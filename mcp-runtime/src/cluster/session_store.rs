@@ -206,10 +206,21 @@ impl SessionStore {
         }
         for _ in 0..MAX_ATTEMPTS {
             let StoredSession { mut record, version } = shared.stored(session, self.server_name());
+            let mut unsubscribed: Vec<_> = changes
+                .iter()
+                .filter_map(|change| match change {
+                    SessionChange::Unsubscribed(uri) if record.resources.contains(uri) => Some(uri.clone()),
+                    _ => None,
+                })
+                .collect();
             for change in changes {
                 record.apply(change).map_err(|RecordFull| BackendError::Full)?;
             }
             record.revision += 1;
+            unsubscribed.retain(|uri| !record.resources.contains(uri));
+            if unsubscribed.iter().map(String::len).sum::<usize>() > MAX_SENT_BYTES {
+                unsubscribed.clear();
+            }
             let condition = RecordCondition::Version(version);
             let written = self.write(&shared.id, condition, &record).await;
             // After a failure, the local copy may contain changes that the record does not.
@@ -217,11 +228,7 @@ impl SessionStore {
                 Some(version) => {
                     let revision = record.revision;
                     shared.adopt(session, StoredSession { record, version }, self.server_name());
-                    let unsubscribed = changes.iter().filter_map(|change| match change {
-                        SessionChange::Unsubscribed(uri) => Some(uri.clone()),
-                        _ => None,
-                    });
-                    let (session, unsubscribed) = (shared.id.to_string(), unsubscribed.collect());
+                    let session = shared.id.to_string();
                     self.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
                     return Ok(true);
                 }

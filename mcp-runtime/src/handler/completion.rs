@@ -85,8 +85,8 @@ impl Completions {
         Self::new(starting.into_iter().chain(containing))
     }
 
-    /// Sets the total number of matches, if the values are only the first of them, or `None` if there are more values
-    /// and nobody has counted them.
+    /// Sets the total number of matches if the values are only the first of them. `None` means that there are more matches,
+    /// and that their number is unknown.
     #[must_use]
     pub fn with_total(mut self, total: impl Into<Option<usize>>) -> Self {
         self.total = total.into();
