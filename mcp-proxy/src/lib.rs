@@ -10,6 +10,7 @@ mod follow;
 mod http_client;
 mod pages;
 mod questions;
+mod subscribed;
 mod subscriptions;
 mod tasks;
 mod transport;

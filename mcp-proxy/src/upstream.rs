@@ -5,18 +5,17 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, stream};
 use http::HeaderMap;
 use mcp_runtime::{Context, Fault, Handle, ask::UrlElicitation, auth::Identity};
 use rmcp::{
     ErrorData, ServiceError,
-    model::{ClientRequest, ErrorCode, InputResponses, PingRequest, ServerResult},
+    model::{ClientRequest, ErrorCode, InputResponses, ServerResult},
     transport::streamable_http_client::{
         StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
     },
@@ -41,14 +40,6 @@ use crate::{
 /// How many callers have a connection of their own at the same time. The connection that was unused for the
 /// longest time is closed for a new one.
 const MAX_CONNECTIONS: usize = 64;
-/// How many resources of an upstream are subscribed to at the same time. Further ones wait until one of them is not wanted any more.
-const MAX_SUBSCRIPTIONS: usize = 256;
-/// How many requests to subscribe are in flight at the same time.
-const MAX_REQUESTS: usize = 8;
-/// The time between two checks whether the upstream still knows the session.
-const CHECK: Duration = Duration::from_secs(10);
-/// The time between two warnings about subscriptions.
-const WARNING: Duration = Duration::from_secs(60);
 /// The maximum length of an error message of the upstream.
 const MAX_ERROR_LENGTH: usize = 4096;
 
@@ -77,7 +68,7 @@ pub(crate) struct Upstream {
     /// Distinguishes the upstreams of this process.
     pub(crate) id: u64,
     pub(crate) prefix: Prefix,
-    target: Target,
+    pub(crate) target: Target,
     /// Whether each principal has a connection of its own.
     is_per_caller: bool,
     /// How long connecting, reading the lists and subscribing to their changes may take.
@@ -86,16 +77,16 @@ pub(crate) struct Upstream {
     /// The connections by principal. The connection for callers without credentials of their own reads the lists.
     pool: Mutex<HashMap<Option<Caller>, Arc<Slot>>>,
     /// The URIs that clients are subscribed to. The server limits their number for each client.
-    subscribed: Mutex<BTreeMap<String, Wanted>>,
+    pub(crate) subscribed: Mutex<BTreeMap<String, Wanted>>,
     pub(crate) events: Arc<Events>,
 }
 
 /// A resource that clients are subscribed to.
 #[derive(Default)]
-struct Wanted {
+pub(crate) struct Wanted {
     /// How many times.
-    count: usize,
-    attempts: Attempts,
+    pub(crate) count: usize,
+    pub(crate) attempts: Attempts,
 }
 
 /// Passes announcements of the upstream to the server.
@@ -104,9 +95,9 @@ pub(crate) struct Events {
     handle: Handle,
     changed: mpsc::Sender<()>,
     /// The signal that clients want other resources, that a subscription has ended, or that there is another connection.
-    resubscribe: Notify,
+    pub(crate) resubscribe: Notify,
     /// Whether updates of resources may be lost, and the clients have not been told.
-    has_missed_updates: AtomicBool,
+    pub(crate) has_missed_updates: AtomicBool,
 }
 
 impl Listener for Events {
@@ -146,8 +137,8 @@ fn caller(identity: &Identity, has_credentials: bool) -> Caller {
 
 /// A connection, which is opened when it is needed.
 #[derive(Default)]
-struct Slot {
-    open: Mutex<Option<Arc<Connection>>>,
+pub(crate) struct Slot {
+    pub(crate) open: Mutex<Option<Arc<Connection>>>,
     last_used: Mutex<Option<Instant>>,
     /// Held while the connection is opened.
     attempts: Arc<tokio::sync::Mutex<Attempts>>,
@@ -160,7 +151,7 @@ impl Slot {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -187,7 +178,7 @@ impl Upstream {
         (Arc::new(upstream), changes)
     }
 
-    fn slot(&self, identity: Option<&Identity>) -> Result<Arc<Slot>, Unavailable> {
+    pub(crate) fn slot(&self, identity: Option<&Identity>) -> Result<Arc<Slot>, Unavailable> {
         let key = identity.filter(|_| self.is_per_caller).map(|identity| caller(identity, self.has_credentials()));
         let principal = |key: &Option<Caller>| key.as_ref().map(|(principal, _)| principal.clone());
         let mut pool = lock(&self.pool);
@@ -326,7 +317,7 @@ impl Upstream {
     }
 
     /// Closes a connection that has failed, so that the next call opens another one.
-    fn drop_connection(&self, identity: Option<&Identity>, failed: &Arc<Connection>) {
+    pub(crate) fn drop_connection(&self, identity: Option<&Identity>, failed: &Arc<Connection>) {
         let Ok(slot) = self.slot(identity) else { return };
         let mut open = lock(&slot.open);
         if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, failed)) {
@@ -426,97 +417,6 @@ impl Upstream {
         data.iter_mut().for_each(|data| make_printable(data, true));
         Fault::Custom { code: code.0, message: printable(truncate(&message)), data }
     }
-
-    /// Subscribes to a resource until the result is dropped.
-    pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) -> Subscription {
-        let uri = self.prefix.upstream_uri(uri);
-        lock(&self.subscribed).entry(uri.clone()).or_default().count += 1;
-        self.events.resubscribe.notify_one();
-        Subscription { upstream: Arc::downgrade(self), uri }
-    }
-
-    /// Subscribes the connection to what clients are subscribed to, whenever one of both changes, and again if that failed.
-    pub(crate) async fn keep_subscribed(self: Arc<Self>) {
-        let (mut pause, mut checked, mut warned) = (CHECK, Instant::now(), None::<Instant>);
-        let mut missed = Attempts::default();
-        loop {
-            let _ = timeout(pause, self.events.resubscribe.notified()).await;
-            pause = CHECK;
-            let open = self.slot(None).ok().and_then(|slot| lock(&slot.open).clone());
-            if open.is_none() && lock(&self.subscribed).is_empty() {
-                continue;
-            }
-            // The next connection resubscribes.
-            let Ok(connection) = self.connection(None).await else { continue };
-            if checked.elapsed() >= CHECK {
-                checked = Instant::now();
-                if self.has_expired(&connection).await {
-                    self.drop_connection(None, &connection);
-                    continue;
-                }
-            }
-            // An upstream may end its streams soon, again and again.
-            if missed.wait().is_zero() && self.events.has_missed_updates.swap(false, Ordering::AcqRel) {
-                missed.record(None);
-                connection.subscriptions.uris().iter().for_each(|uri| self.events.resource_updated(uri));
-            }
-            if self.events.has_missed_updates.load(Ordering::Acquire) {
-                pause = missed.wait().min(CHECK);
-            }
-            let left_out = self.update_subscriptions(&connection).await;
-            let room = MAX_SUBSCRIPTIONS.saturating_sub(connection.subscriptions.uris().len());
-            if let Some(wait) = left_out.iter().map(|(_, wait)| *wait).min().filter(|_| room > 0) {
-                pause = wait.min(pause);
-            }
-            if let Some((uri, _)) = left_out.first()
-                && warned.is_none_or(|warned| warned.elapsed() >= WARNING)
-            {
-                warned = Some(Instant::now());
-                let (upstream, number) = (self.prefix.as_str(), left_out.len());
-                tracing::warn!(upstream, number, ?uri, room, "resources of an upstream are not subscribed to");
-            }
-        }
-    }
-
-    /// Returns whether an upstream over HTTP has forgotten the session, as after a restart. Only a request shows it.
-    async fn has_expired(&self, connection: &Connection) -> bool {
-        let is_session = matches!(self.target, Target::Http { .. }) && !connection.is_stateless;
-        let ping = connection.request(ClientRequest::PingRequest(PingRequest::default()));
-        is_session && matches!(timeout(self.timeout, ping).await, Ok(Err(error)) if is_expired(&error))
-    }
-
-    /// Subscribes a connection to as many wanted resources as possible, and returns the other ones with the time until the next
-    /// attempt.
-    async fn update_subscriptions(&self, connection: &Connection) -> Vec<(String, Duration)> {
-        let subscriptions = &connection.subscriptions;
-        let mut unwanted = subscriptions.uris();
-        unwanted.retain(|uri| !lock(&self.subscribed).contains_key(uri));
-        let unsubscribing = stream::iter(unwanted).for_each_concurrent(MAX_REQUESTS, async |uri| {
-            let _ = timeout(self.timeout, subscriptions.unsubscribe(&uri)).await;
-        });
-        unsubscribing.await;
-        let left_out = || {
-            let current = subscriptions.uris();
-            let wanted = lock(&self.subscribed);
-            let left_out = wanted.iter().filter(|(uri, _)| !current.contains(*uri));
-            left_out.map(|(uri, wanted)| (uri.clone(), wanted.attempts.wait())).collect::<Vec<_>>()
-        };
-        let room = MAX_SUBSCRIPTIONS.saturating_sub(subscriptions.uris().len());
-        let due: Vec<_> = left_out().into_iter().filter(|(_, wait)| wait.is_zero()).take(room).collect();
-        let subscribing = stream::iter(due).for_each_concurrent(MAX_REQUESTS, async |(uri, _)| {
-            let subscribed = timeout(self.timeout, subscriptions.subscribe(&uri, &self.events)).await;
-            let is_subscribed = matches!(subscribed, Ok(Ok(())));
-            if let Some(wanted) = lock(&self.subscribed).get_mut(&uri) {
-                if is_subscribed && wanted.attempts.last.is_some() {
-                    // Earlier updates may be lost.
-                    self.events.resource_updated(&uri);
-                }
-                wanted.attempts.record((!is_subscribed).then_some("it cannot be subscribed to"));
-            }
-        });
-        subscribing.await;
-        left_out()
-    }
 }
 
 /// Returns the valid pages that the user must visit before the upstream processes a request, except for those beyond the maximum.
@@ -536,29 +436,9 @@ fn required_pages(error: &ErrorData, prefix: &Prefix, tracked: &Pages) -> Option
 }
 
 /// Returns whether the upstream has rejected a request since it no longer knows the session.
-fn is_expired(error: &ServiceError) -> bool {
+pub(crate) fn is_expired(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(error.error.downcast_ref(), Some(StreamableHttpError::<reqwest::Error>::SessionExpired))
-}
-
-/// The subscription of a client to a resource.
-pub(crate) struct Subscription {
-    upstream: Weak<Upstream>,
-    uri: String,
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        let Some(upstream) = self.upstream.upgrade() else { return };
-        let mut subscribed = lock(&upstream.subscribed);
-        if let Some(wanted) = subscribed.get_mut(&self.uri) {
-            wanted.count -= 1;
-            if wanted.count == 0 {
-                subscribed.remove(&self.uri);
-                upstream.events.resubscribe.notify_one();
-            }
-        }
-    }
 }
 
 /// Why a call has no result.

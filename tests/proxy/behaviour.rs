@@ -4,7 +4,6 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
-        mpsc,
     },
     time::Duration,
 };
@@ -13,9 +12,9 @@ use mcp_proxy::Upstream;
 use mcp_runtime::{
     BuiltServer, Completions, Context, Elicit, Fault, Handle, Json, Level, PromptMessage, ResourceLink, Revision,
     Server, ToolResult,
-    ask::{Answer, SampleRequest, UrlElicitation},
+    ask::{Answer, SampleRequest},
     auth::Identity,
-    function::{EarlierArguments, ToolEntry},
+    function::EarlierArguments,
     model::{Audio, Image, Resource},
     prompt, resource,
     telemetry::{Telemetry, TraceCarrier},
@@ -24,14 +23,13 @@ use mcp_runtime::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use tokio::sync::{Barrier, watch};
+use serde_json::{Value, json};
 use tracing::Span;
 
 use crate::{
     eventually,
     fake::{self, Reply, lists},
-    gateway, legacy, of_each_revision, restarting, serve, url,
+    gateway, of_each_revision, url,
 };
 
 /// Repeat a text.
@@ -100,8 +98,8 @@ async fn work(ctx: &Context) -> &'static str {
 
 /// A form.
 #[derive(Elicit)]
-struct Name {
-    name: String,
+pub(crate) struct Name {
+    pub(crate) name: String,
 }
 
 /// Ask for a name unless it is known, and then a model.
@@ -121,7 +119,7 @@ async fn ask(ctx: &Context, known: Option<String>) -> Result<String, Fault> {
 
 /// Wait for ever. With the handle, the server declares that its lists and resources change.
 #[tool]
-async fn wait(running: &AtomicUsize, _: &Handle) {
+pub(crate) async fn wait(running: &AtomicUsize, _: &Handle) {
     running.fetch_add(1, Ordering::SeqCst);
     let _guard = Leaving(running);
     std::future::pending::<()>().await;
@@ -156,7 +154,7 @@ fn traced(ctx: &Context) -> String {
     meta("example.com/level" = 2),
     icon("https://example.com/b.svg", theme = light)
 )]
-fn note(#[arg(complete = ids)] id: u32) -> Option<String> {
+pub(crate) fn note(#[arg(complete = ids)] id: u32) -> Option<String> {
     (id < 10).then(|| format!("note {id}"))
 }
 
@@ -173,7 +171,7 @@ fn notes() -> &'static str {
 
 /// Greet.
 #[prompt(title = "Greeting", meta("example.com/level" = 3), icon("https://example.com/c.svg", sizes("any")))]
-fn greet(#[arg(complete = styles)] style: String, name: Option<String>) -> PromptMessage {
+pub(crate) fn greet(#[arg(complete = styles)] style: String, name: Option<String>) -> PromptMessage {
     PromptMessage::user(format!("{style} {name:?}"))
 }
 
@@ -181,7 +179,7 @@ fn styles(start: &str, earlier: &EarlierArguments) -> Completions {
     Completions::new([format!("{start}!{}", earlier.get("name").unwrap_or_default())]).with_total(None)
 }
 
-fn upstream() -> (BuiltServer, Arc<AtomicUsize>) {
+pub(crate) fn upstream() -> (BuiltServer, Arc<AtomicUsize>) {
     let running = Arc::<AtomicUsize>::default();
     let server = Server::empty("upstream", "1.0.0")
         .with::<echo>()
@@ -322,157 +320,6 @@ async fn questions_progress_and_log_messages_pass() {
     }
 }
 
-/// Ask for a name, once two callers wait.
-#[tool]
-async fn meet(ctx: &Context, both: &Barrier) -> Result<String, Fault> {
-    both.wait().await;
-    Ok(match ctx.elicit::<Name>("name", "Your name?").await? {
-        Answer::Accept(Name { name }) => name,
-        _ => "declined".to_owned(),
-    })
-}
-
-/// Over HTTP, a question arrives on the stream of its call.
-#[tokio::test(flavor = "multi_thread")]
-async fn each_caller_answers_the_questions_of_its_own_call() {
-    let server = Server::empty("upstream", "1.0.0").with::<meet>().with_state(Barrier::new(2)).build().unwrap();
-    for (spoken, address) in of_each_revision(&server).await.into_iter().filter(|it| it.0 >= Revision::V2025_06_18) {
-        let gateway = gateway(&address).await.build().unwrap();
-        let callers = ["ada", "bob"].map(|name| {
-            let gateway = gateway.clone();
-            tokio::spawn(async move {
-                let answer = move |_: &ServerRequest| json!({"action": "accept", "content": {"name": name}});
-                let mut client = gateway.test_client(Revision::V2025_11_25).answering(answer);
-                assert_eq!(client.call("up_meet", ()).await.unwrap().text(), name, "{spoken}");
-            })
-        });
-        for caller in callers {
-            caller.await.unwrap();
-        }
-    }
-}
-
-/// Over stdio, nothing says to which call a question belongs.
-#[cfg(unix)]
-#[tokio::test(flavor = "multi_thread")]
-async fn questions_without_a_call_are_refused_while_several_callers_wait() {
-    // Without the stateless revision, whose questions are results of calls.
-    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
-    let upstream = Upstream::command("sh", ["-c", &script]);
-    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
-    let (asked, is_asked) = mpsc::channel();
-    let (released, is_released) = mpsc::channel();
-    let client = |name| gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
-    let mut first = client("ada").answering(move |_| {
-        asked.send(()).unwrap();
-        is_released.recv_timeout(Duration::from_secs(20)).unwrap();
-        json!({"action": "accept", "content": {"sure": true}})
-    });
-    let first = tokio::spawn(async move { first.call("up_logs_asking", ()).await.unwrap() });
-    tokio::task::spawn_blocking(move || is_asked.recv_timeout(Duration::from_secs(20)).unwrap()).await.unwrap();
-    let mut second = client("bob").answering(|request| panic!("not its question: {request:?}"));
-    let refused = format!("{:?}", second.call("up_logs_asking", ()).await);
-    assert!(refused.contains("the request belongs to no single call"), "{refused}");
-    released.send(()).unwrap();
-    assert!(!first.await.unwrap().is_error());
-}
-
-/// A question about a task for which no call waits may belong to a caller who has cancelled, even if another call waits.
-#[tokio::test(flavor = "multi_thread")]
-async fn questions_about_an_unknown_task_are_refused() {
-    let task = r#""_meta":{"io.modelcontextprotocol/related-task":{"taskId":"gone"}},"#;
-    let adds_task = format!(r#"sed -u 's|"method":"elicitation/create","params":{{|&{task}|'"#);
-    let script = format!("sed -u s_server/discover_server/none_ | {} | {adds_task}", env!("CARGO_BIN_EXE_fixture"));
-    let upstream = Upstream::command("sh", ["-c", &script]);
-    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
-    let mut client =
-        gateway.test_client(Revision::V2025_11_25).answering(|request| panic!("not its question: {request:?}"));
-    let refused = format!("{:?}", client.call("up_logs_asking", ()).await);
-    assert!(refused.contains("the request belongs to no single call"), "{refused}");
-}
-
-/// Ask ten questions at once, and return how many were answered.
-#[tool]
-async fn survey(ctx: &Context, refused: &AtomicUsize) -> usize {
-    let mut questions = tokio::task::JoinSet::new();
-    for number in 0..10 {
-        let ctx = ctx.clone();
-        questions.spawn(async move { ctx.elicit::<Name>(number.to_string(), "Your name?").await });
-    }
-    let mut answered = 0;
-    while let Some(answer) = questions.join_next().await {
-        let is_answered = answer.is_ok_and(|answer| answer.is_ok());
-        answered += usize::from(is_answered);
-        refused.fetch_add(usize::from(!is_answered), Ordering::SeqCst);
-    }
-    answered
-}
-
-/// Four wait, and one is asked, unless all have arrived before it is.
-#[tokio::test(flavor = "multi_thread")]
-async fn questions_that_wait_are_limited() {
-    let refused = Arc::<AtomicUsize>::default();
-    let server = Server::empty("upstream", "1.0.0").with::<survey>().with_shared(Arc::clone(&refused)).build().unwrap();
-    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
-    let gateway = gateway(&address).await.build().unwrap();
-    let mut client = gateway.test_client(Revision::V2025_11_25).answering(move |_| {
-        while refused.load(Ordering::SeqCst) < 5 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        json!({"action": "accept", "content": {"name": "ada"}})
-    });
-    let result = client.call("up_survey", ()).await.unwrap();
-    assert!(["4", "5"].contains(&&*result.text()), "{result:?}");
-}
-
-/// Require a page.
-#[tool]
-async fn connect(ctx: &Context, visited: &AtomicUsize) -> Result<&'static str, Fault> {
-    if visited.load(Ordering::SeqCst) > 0 {
-        return Ok("connected");
-    }
-    Err(ctx.url_elicitation_required([UrlElicitation::new("a", "https://example.com/connect", "Connect.")]).await)
-}
-
-/// The error is passed on to clients of the revision that has it. Stateless clients are asked, and earlier ones lack the capability.
-#[tokio::test(flavor = "multi_thread")]
-async fn pages_that_an_upstream_requires_reach_the_client() {
-    let visited = Arc::<AtomicUsize>::default();
-    let server =
-        Server::empty("upstream", "1.0.0").with::<connect>().with_shared(Arc::clone(&visited)).build().unwrap();
-    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
-    let gateway = gateway(&address).await.build().unwrap();
-    for revision in Revision::ALL {
-        visited.store(0, Ordering::SeqCst);
-        let visit = Arc::clone(&visited);
-        let mut client = gateway.test_client(revision).answering(move |request| {
-            let ServerRequest { params, .. } = request;
-            assert_eq!(params["url"], "https://example.com/connect", "{request:?}");
-            assert_eq!(params["message"], "up: Connect.");
-            visit.fetch_add(1, Ordering::SeqCst);
-            json!({"action": "accept"})
-        });
-        let result = client.call("up_connect", ()).await;
-        match revision {
-            Revision::V2026_07_28 => assert_eq!(result.unwrap().text(), "connected"),
-            Revision::V2025_11_25 => {
-                let error = result.unwrap_err();
-                let page = &error.data.as_ref().unwrap()["elicitations"][0];
-                assert_eq!((error.code, &page["mode"]), (-32042, &json!("url")), "{error:?}");
-                let expected = (&json!("https://example.com/connect"), &json!("up: Connect."));
-                assert_eq!((&page["url"], &page["message"]), expected);
-                assert!(page["elicitationId"].is_string(), "{page}");
-            }
-            _ => assert!(format!("{result:?}").contains("elicitation.url"), "{revision}: {result:?}"),
-        }
-    }
-    // The user has seen the page, and has not done what it asks for.
-    let mut client = gateway.test_client(Revision::V2026_07_28).answering(|_| json!({"action": "accept"}));
-    visited.store(0, Ordering::SeqCst);
-    let result = client.call("up_connect", ()).await;
-    assert!(format!("{result:?}").contains("is not complete"), "{result:?}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_calls_are_cancelled_at_the_upstream() {
     let (server, running) = upstream();
@@ -491,108 +338,6 @@ async fn cancelled_calls_are_cancelled_at_the_upstream() {
         assert!(result.to_string().contains("did not finish within"), "{spoken}: {result}");
         eventually!(running.load(Ordering::SeqCst) == 0);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn changes_of_lists_and_resources_pass() {
-    let (server, _) = upstream();
-    let handle = server.handle();
-    for (number, (_, address)) in of_each_revision(&server).await.into_iter().enumerate() {
-        let gateway = gateway(&address).await;
-        let mut client = gateway.test_client(Revision::V2025_11_25);
-        client.tools().await.unwrap();
-        let name = format!("new_{number}");
-        let entry =
-            ToolEntry::new(name.clone(), json!({"type": "object"}), async |_: Map<String, Value>, _: Context| "new");
-        handle.add_entries([entry.description("New.")]).unwrap();
-        let name = format!("up_{name}");
-        eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == name));
-        assert_eq!(client.call(&name, ()).await.unwrap().text(), "new");
-        let is_announced = |message: &Value| message["method"] == "notifications/tools/list_changed";
-        eventually!(client.notifications().iter().any(is_announced));
-
-        client.subscribe("up+notes://7").await.unwrap();
-        eventually!({
-            handle.resource_updated("notes://7");
-            client.updated_resources().contains(&"up+notes://7".to_owned())
-        });
-    }
-}
-
-/// The connection over HTTP survives, or the session has expired, and subscriptions are gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn changes_pass_after_an_upstream_has_restarted() {
-    // A call finds out that a session has expired, or else a check does.
-    let restarts = [(false, false), (true, false), (true, true)].map(|(is_legacy, calls)| async move {
-        let case = format!("legacy: {is_legacy}, calls: {calls}");
-        let start = async |server: &BuiltServer| {
-            let address = serve(server).await;
-            if is_legacy { legacy(address, Revision::V2025_11_25).await } else { address }
-        };
-        // Without a prompt, the old one has no such capability.
-        let old = Server::empty("upstream", "1.0.0").with::<wait>().with::<note>().with_state(AtomicUsize::new(0));
-        let old = old.build().unwrap();
-        let (current, servers) = watch::channel(start(&old).await);
-        let gateway = gateway(&restarting(servers).await).await.build().unwrap();
-        let mut client = gateway.test_client(Revision::V2025_11_25);
-        let handle = old.handle();
-        for uri in ["up+notes://7", "up+notes://8"] {
-            client.subscribe(uri).await.unwrap();
-        }
-        eventually!({
-            handle.resource_updated("notes://7");
-            client.updated_resources().contains(&"up+notes://7".to_owned())
-        });
-
-        let (new, _) = upstream();
-        let handle = new.handle();
-        let entry = ToolEntry::new("new", json!({"type": "object"}), async |_: Map<String, Value>, _: Context| "new");
-        handle.add_entries([entry.description("New.")]).unwrap();
-        current.send(start(&new).await).unwrap();
-        if calls {
-            // The call may take a connection that is just being closed.
-            eventually!(client.read("up+notes://7").await.is_ok());
-        }
-        eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_new"));
-        assert_eq!(client.call("up_new", ()).await.unwrap().text(), "new", "{case}");
-        // New capabilities.
-        let mut late = gateway.test_client(Revision::V2026_07_28);
-        eventually!(late.prompts().await.is_ok_and(|prompts| prompts.iter().any(|prompt| prompt.name() == "up_greet")));
-        for uri in ["up+notes://8", "up+notes://7"] {
-            eventually!({
-                handle.resource_updated(&uri[3..]);
-                client.updated_resources().contains(&uri.to_owned())
-            });
-        }
-    });
-    for restarted in restarts.map(tokio::spawn) {
-        restarted.await.unwrap();
-    }
-}
-
-/// Greet.
-#[prompt(name = "greet")]
-fn greet_plainly(style: String, name: Option<String>) -> PromptMessage {
-    PromptMessage::user(format!("{style} {name:?}"))
-}
-
-/// The lists are equal, and only the capability differs.
-#[tokio::test(flavor = "multi_thread")]
-async fn completions_pass_after_an_upstream_has_restarted_with_them() {
-    let start = || Server::empty("upstream", "1.0.0").with::<wait>().with_state(AtomicUsize::new(0));
-    let (old, new) = (start().with::<greet_plainly>().build().unwrap(), start().with::<greet>().build().unwrap());
-    let (current, servers) = watch::channel(serve(&old).await);
-    let mut client = gateway(&restarting(servers).await).await.test_client(Revision::V2025_11_25);
-    let reference = json!({"type": "ref/prompt", "name": "up_greet"});
-    let params = json!({"ref": reference, "argument": {"name": "style", "value": "s"}});
-    client.request("completion/complete", params.clone()).await.unwrap_err();
-    current.send(serve(&new).await).unwrap();
-    eventually!(
-        client
-            .request("completion/complete", params.clone())
-            .await
-            .is_ok_and(|it| it["completion"]["values"] == json!(["s!"]))
-    );
 }
 
 /// Hosts find the page of a tool below the prefix. The page itself calls tools by the names of the upstream, which exist only without
@@ -667,46 +412,6 @@ async fn instructions_pass_without_a_prefix() {
             assert_eq!(discovered.unwrap()["instructions"], expected, "{prefix:?} {own:?}");
         }
     }
-}
-
-/// Over stdio, the gateway has one caller, and otherwise each principal has a program.
-#[cfg(unix)]
-#[tokio::test(flavor = "multi_thread")]
-async fn questions_without_a_call_reach_the_only_caller_of_a_connection() {
-    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
-    let yes = |_: &ServerRequest| json!({"action": "accept", "content": {"sure": true}});
-    let start = async |upstream: Upstream| upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
-    let upstream = Upstream::command("sh", ["-c", &script]);
-    let mut client = start(upstream).await.test_client(Revision::V2025_11_25).answering(yes);
-    let calls = [0, 1].map(|_| client.send_request("tools/call", json!({"name": "up_logs_asking"})));
-    for call in calls {
-        let result = client.response(call).await.unwrap();
-        assert!(result["isError"] != true, "{result}");
-    }
-
-    let gateway = start(Upstream::command("sh", ["-c", &script]).per_caller()).await.build().unwrap();
-    // Each client answers once the other one is asked, too.
-    let (asked, _) = watch::channel(0);
-    let clients = ["ada", "bob"].map(|name| {
-        let asked = asked.clone();
-        let client = gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
-        let mut client = client.answering(move |request| {
-            asked.send_modify(|asked| *asked += 1);
-            tokio::task::block_in_place(|| {
-                let start = std::time::Instant::now();
-                while *asked.borrow() < 2 && start.elapsed() < Duration::from_secs(20) {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            });
-            yes(request)
-        });
-        tokio::spawn(async move { client.call("up_logs_asking", ()).await.unwrap() })
-    });
-    for client in clients {
-        let result = client.await.unwrap();
-        assert!(!result.is_error(), "{}", result.text());
-    }
-    assert_eq!(*asked.borrow(), 2);
 }
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -11,8 +11,8 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use mcp_proxy::Upstream;
-use mcp_runtime::{BuiltServer, Level, Revision, Server, auth::Identity, testing::ServerRequest};
-use serde_json::{Value, json};
+use mcp_runtime::{Level, Revision, Server, auth::Identity};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpSocket,
@@ -25,7 +25,7 @@ use crate::{
     gateway, url,
 };
 
-fn respond(method: &str) -> Reply {
+pub(crate) fn respond(method: &str) -> Reply {
     match method {
         "tools/call" => Reply::Result(json!({"content": [{"type": "text", "text": "done"}]})),
         _ => lists(method, json!([tool("a")])),
@@ -311,207 +311,6 @@ async fn rejected_credentials_are_replaced() {
         assert_eq!(issued.load(Ordering::Relaxed), tokens);
     }
     assert!(fake.heads.lock().unwrap().iter().any(|head| head.contains("bearer 2")));
-}
-
-/// An upstream is unsubscribed from when no client is subscribed any more, so that other resources find room.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_is_subscribed_to_while_clients_are() {
-    let events = Arc::<Mutex<Vec<String>>>::default();
-    let (seen, refused) = (Arc::clone(&events), AtomicUsize::new(0));
-    let fake = fake::start(move |method, params| match method {
-        "resources/subscribe" if params["uri"] == "item://late" && refused.fetch_add(1, Ordering::Relaxed) < 2 => {
-            Reply::Error(json!({"code": -32000, "message": "later"}))
-        }
-        "resources/subscribe" | "resources/unsubscribe" => {
-            let method = method.trim_start_matches("resources/");
-            seen.lock().unwrap().push(format!("{method} {}", params["uri"].as_str().unwrap()));
-            Reply::Result(json!({}))
-        }
-        "resources/templates/list" => {
-            Reply::Result(json!({"resourceTemplates": [{"name": "item", "uriTemplate": "item://{id}"}]}))
-        }
-        _ => respond(method),
-    })
-    .await;
-    let server = gateway(&fake.address).await.build().unwrap();
-    let mut first = server.test_client(Revision::V2025_11_25);
-    let mut second = server.test_client(Revision::V2025_11_25);
-    let take = || std::mem::take(&mut *events.lock().unwrap());
-    first.subscribe("up+item://1").await.unwrap();
-    second.subscribe("up+item://1").await.unwrap();
-    eventually!(events.lock().unwrap().len() == 1);
-    first.request("resources/unsubscribe", json!({"uri": "up+item://1"})).await.unwrap();
-    first.subscribe("up+item://2").await.unwrap();
-    eventually!(events.lock().unwrap().len() == 2);
-    assert_eq!(take(), ["subscribe item://1", "subscribe item://2"], "another client wants the first one");
-    drop(second);
-    eventually!(take() == ["unsubscribe item://1"]);
-    // More than an upstream may have at the same time, one after the other.
-    for id in 0..300 {
-        let uri = format!("up+item://{id}");
-        first.subscribe(&uri).await.unwrap();
-        first.request("resources/unsubscribe", json!({ "uri": uri })).await.unwrap();
-    }
-    first.subscribe("up+item://last").await.unwrap();
-    eventually!(events.lock().unwrap().contains(&"subscribe item://last".to_owned()));
-    // Without another change.
-    first.subscribe("up+item://late").await.unwrap();
-    eventually!(events.lock().unwrap().contains(&"subscribe item://late".to_owned()));
-    // Updates may have been lost.
-    eventually!(first.updated_resources() == ["up+item://late"]);
-    // A subscription waits until there is room.
-    let mut third = server.test_client(Revision::V2025_11_25);
-    for id in 1000..1300 {
-        third.subscribe(&format!("up+item://{id}")).await.unwrap();
-    }
-    eventually!(events.lock().unwrap().contains(&"subscribe item://1253".to_owned()));
-    for id in 1000..1046 {
-        let uri = format!("up+item://{id}");
-        assert!(!events.lock().unwrap().contains(&"subscribe item://1299".to_owned()));
-        third.request("resources/unsubscribe", json!({ "uri": uri })).await.unwrap();
-    }
-    eventually!(events.lock().unwrap().contains(&"subscribe item://1299".to_owned()));
-}
-
-/// The first replies of a stateless upstream to attempts to subscribe to its lists, and to read its capabilities again, and how
-/// many of these attempts there are. Later ones succeed, and the upstream has a prompt then.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_is_subscribed_to_when_it_responds() {
-    type Replies = &'static [fn() -> Reply];
-    const LATER: fn() -> Reply = || Reply::Error(json!({"code": -32000, "message": "later"}));
-    const UNKNOWN: fn() -> Reply = || Reply::Error(json!({"code": -32601, "message": "unknown"}));
-    const HANG: fn() -> Reply = || Reply::Hang;
-    type Case = (&'static str, Replies, Replies, (usize, usize), bool);
-    let cases: [Case; 4] = [
-        ("a restart before the subscription", &[], &[], (1, 1), true),
-        ("no acknowledgement", &[HANG], &[], (2, 1), true),
-        ("no capabilities", &[LATER], &[LATER, HANG], (2, 3), true),
-        ("no method for capabilities", &[LATER], &[UNKNOWN], (2, 1), false),
-    ];
-    for (case, listens, discoveries, (listening, discovering), has_prompt) in cases {
-        let (listened, discovered) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let fake = fake::start(move |method, _| match method {
-            "subscriptions/listen" => match listens.get(listened.fetch_add(1, Ordering::Relaxed)) {
-                Some(reply) => reply(),
-                None => Reply::Subscribed,
-            },
-            // The first one opens the connection.
-            "server/discover" => match discovered.fetch_add(1, Ordering::Relaxed) {
-                0 => fake::discovered(json!({"tools": {}})),
-                number => match discoveries.get(number - 1) {
-                    Some(reply) => reply(),
-                    None => fake::discovered(json!({"tools": {}, "prompts": {}})),
-                },
-            },
-            _ => Reply::Result(json!({
-                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
-                "tools": [tool("a")], "prompts": [{"name": "b"}],
-            })),
-        })
-        .await;
-        let upstream = Upstream::http(url(&fake.address)).timeout(Duration::from_secs(2));
-        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
-        let mut client = server.test_client(Revision::V2026_07_28);
-        eventually!(fake.count("server/discover") == 1 + discovering);
-        if has_prompt {
-            eventually!(client.prompts().await.is_ok_and(|prompts| prompts.len() == 1));
-        }
-        // More than the next pause.
-        tokio::time::sleep(Duration::from_millis(1200)).await;
-        let counts = (fake.count("subscriptions/listen"), fake.count("server/discover"));
-        assert_eq!(counts, (listening, 1 + discovering), "{case}");
-    }
-}
-
-/// Starts a gateway before a program of 2025-06-18 with the tools `first` and `last`, which handles calls by these cases of a
-/// shell, and creates the file `FILE` when the first tool is called.
-#[cfg(unix)]
-async fn before_program(cases: &str, file: &std::path::Path) -> BuiltServer {
-    const PROGRAM: &str = r#"
-        answer() { printf '{"jsonrpc":"2.0","id":%s,"%s":%s}\n' "$1" "$2" "$3"; }
-        text() { answer "$1" result '{"content":[{"type":"text","text":"'"$2"'"}]}'; }
-        question() { echo '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}}}}}'; }
-        while read -r line; do
-            id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
-            case $line in
-                *server/discover*) answer "$id" error '{"code":-32601,"message":"none"}' ;;
-                *'"initialize"'*) answer "$id" result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
-                *tools/list*) answer "$id" result '{"tools":[{"name":"first","inputSchema":{"type":"object"}},{"name":"last","inputSchema":{"type":"object"}}]}' ;;
-                CASES
-            esac
-        done
-    "#;
-    let upstream = Upstream::command("sh", ["-c", &PROGRAM.replace("CASES", cases)]).env("FILE", file);
-    upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap()
-}
-
-/// Returns an answer after a while.
-fn late_answer(_: &ServerRequest) -> Value {
-    tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(300)));
-    json!({"action": "accept", "content": {"sure": true}})
-}
-
-/// A program does not say to which call its question belongs. It goes to the last call, which ends before the client answers.
-#[cfg(unix)]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_survives_the_end_of_another_call() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("first");
-    let cases = r#"
-        *'"first"'*) first=$id; echo >"$FILE" ;;
-        *'"last"'*) question; text "$id" last ;;
-        *'"accept"'*) text "$first" answered ;;
-        *'"q"'*) text "$first" failed ;;
-    "#;
-    let server = before_program(cases, &file).await;
-    let mut client = server.test_client(Revision::V2025_11_25).answering(late_answer);
-    let first = client.send_request("tools/call", json!({"name": "up_first"}));
-    eventually!(file.exists());
-    assert_eq!(client.call("up_last", ()).await.unwrap().text(), "last");
-    assert_eq!(client.response(first).await.unwrap()["content"][0]["text"], "answered");
-}
-
-/// The call of the only caller ends without an answer to its question. Meanwhile, another caller waits.
-#[cfg(unix)]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_reaches_no_caller_who_came_later() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("first");
-    let cases = r#"
-        *'"first"'*) first=$id; question; echo >"$FILE" ;;
-        *'"last"'*) last=$id; text "$first" ended ;;
-        *'"accept"'*) text "$last" answered ;;
-        *'"q"'*) text "$last" refused ;;
-    "#;
-    let server = before_program(cases, &file).await;
-    let client = |name| server.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
-    let mut ada = client("ada").answering(late_answer);
-    let mut bob = client("bob").answering(|_| json!({"action": "accept", "content": {"sure": true}}));
-    let first = tokio::spawn(async move { ada.call("up_first", ()).await.unwrap().text() });
-    eventually!(file.exists());
-    assert_eq!(bob.call("up_last", ()).await.unwrap().text(), "refused");
-    assert_eq!(first.await.unwrap(), "ended");
-}
-
-/// Announcements may be lost while no stream is open: when a session begins, and between two streams.
-#[tokio::test(flavor = "multi_thread")]
-async fn changes_before_a_stream_opens_are_noticed() {
-    let (opened, has_changed) = (Arc::new(Semaphore::new(0)), Arc::<AtomicBool>::default());
-    let (signal, changed) = (Arc::clone(&opened), Arc::clone(&has_changed));
-    let fake = fake::start(move |method, _| match method {
-        "GET" => Reply::Stream(Arc::clone(&signal)),
-        "resources/list" => Reply::Result(json!({"resources": [{"uri": "item://1", "name": "one"}]})),
-        _ if changed.load(Ordering::SeqCst) => lists(method, json!([tool("a"), tool("b")])),
-        _ => lists(method, json!([tool("a")])),
-    })
-    .await;
-    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
-    client.subscribe("up+item://1").await.unwrap();
-    eventually!(fake.count("resources/subscribe") == 1);
-    has_changed.store(true, Ordering::SeqCst);
-    opened.add_permits(1);
-    eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_b"));
-    eventually!(client.updated_resources().contains(&"up+item://1".to_owned()));
 }
 
 /// The first revision has no capability for completions.

@@ -2,9 +2,11 @@
 
 mod attacks;
 mod behaviour;
+mod changes;
 mod connections;
 mod fake;
 mod pages;
+mod questions;
 mod tasks;
 
 use std::io;

@@ -1,0 +1,284 @@
+//! Questions of upstreams, and who answers them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use mcp_proxy::Upstream;
+use mcp_runtime::{
+    BuiltServer, Context, Fault, Revision, Server,
+    ask::{Answer, UrlElicitation},
+    auth::Identity,
+    testing::ServerRequest,
+    tool,
+};
+use serde_json::{Value, json};
+use tokio::sync::{Barrier, watch};
+
+use crate::{behaviour::Name, eventually, gateway, legacy, of_each_revision, serve};
+
+/// Ask for a name, once two callers wait.
+#[tool]
+async fn meet(ctx: &Context, both: &Barrier) -> Result<String, Fault> {
+    both.wait().await;
+    Ok(match ctx.elicit::<Name>("name", "Your name?").await? {
+        Answer::Accept(Name { name }) => name,
+        _ => "declined".to_owned(),
+    })
+}
+
+/// Over HTTP, a question arrives on the stream of its call.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_caller_answers_the_questions_of_its_own_call() {
+    let server = Server::empty("upstream", "1.0.0").with::<meet>().with_state(Barrier::new(2)).build().unwrap();
+    for (spoken, address) in of_each_revision(&server).await.into_iter().filter(|it| it.0 >= Revision::V2025_06_18) {
+        let gateway = gateway(&address).await.build().unwrap();
+        let callers = ["ada", "bob"].map(|name| {
+            let gateway = gateway.clone();
+            tokio::spawn(async move {
+                let answer = move |_: &ServerRequest| json!({"action": "accept", "content": {"name": name}});
+                let mut client = gateway.test_client(Revision::V2025_11_25).answering(answer);
+                assert_eq!(client.call("up_meet", ()).await.unwrap().text(), name, "{spoken}");
+            })
+        });
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    }
+}
+
+/// Over stdio, nothing says to which call a question belongs.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_without_a_call_are_refused_while_several_callers_wait() {
+    // Without the stateless revision, whose questions are results of calls.
+    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let (asked, is_asked) = mpsc::channel();
+    let (released, is_released) = mpsc::channel();
+    let client = |name| gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+    let mut first = client("ada").answering(move |_| {
+        asked.send(()).unwrap();
+        is_released.recv_timeout(Duration::from_secs(20)).unwrap();
+        json!({"action": "accept", "content": {"sure": true}})
+    });
+    let first = tokio::spawn(async move { first.call("up_logs_asking", ()).await.unwrap() });
+    tokio::task::spawn_blocking(move || is_asked.recv_timeout(Duration::from_secs(20)).unwrap()).await.unwrap();
+    let mut second = client("bob").answering(|request| panic!("not its question: {request:?}"));
+    let refused = format!("{:?}", second.call("up_logs_asking", ()).await);
+    assert!(refused.contains("the request belongs to no single call"), "{refused}");
+    released.send(()).unwrap();
+    assert!(!first.await.unwrap().is_error());
+}
+
+/// A question about a task for which no call waits may belong to a caller who has cancelled, even if another call waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_about_an_unknown_task_are_refused() {
+    let task = r#""_meta":{"io.modelcontextprotocol/related-task":{"taskId":"gone"}},"#;
+    let adds_task = format!(r#"sed -u 's|"method":"elicitation/create","params":{{|&{task}|'"#);
+    let script = format!("sed -u s_server/discover_server/none_ | {} | {adds_task}", env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let mut client =
+        gateway.test_client(Revision::V2025_11_25).answering(|request| panic!("not its question: {request:?}"));
+    let refused = format!("{:?}", client.call("up_logs_asking", ()).await);
+    assert!(refused.contains("the request belongs to no single call"), "{refused}");
+}
+
+/// Ask ten questions at once, and return how many were answered.
+#[tool]
+async fn survey(ctx: &Context, refused: &AtomicUsize) -> usize {
+    let mut questions = tokio::task::JoinSet::new();
+    for number in 0..10 {
+        let ctx = ctx.clone();
+        questions.spawn(async move { ctx.elicit::<Name>(number.to_string(), "Your name?").await });
+    }
+    let mut answered = 0;
+    while let Some(answer) = questions.join_next().await {
+        let is_answered = answer.is_ok_and(|answer| answer.is_ok());
+        answered += usize::from(is_answered);
+        refused.fetch_add(usize::from(!is_answered), Ordering::SeqCst);
+    }
+    answered
+}
+
+/// Four wait, and one is asked, unless all have arrived before it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_that_wait_are_limited() {
+    let refused = Arc::<AtomicUsize>::default();
+    let server = Server::empty("upstream", "1.0.0").with::<survey>().with_shared(Arc::clone(&refused)).build().unwrap();
+    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
+    let gateway = gateway(&address).await.build().unwrap();
+    let mut client = gateway.test_client(Revision::V2025_11_25).answering(move |_| {
+        while refused.load(Ordering::SeqCst) < 5 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        json!({"action": "accept", "content": {"name": "ada"}})
+    });
+    let result = client.call("up_survey", ()).await.unwrap();
+    assert!(["4", "5"].contains(&&*result.text()), "{result:?}");
+}
+
+/// Require a page.
+#[tool]
+async fn connect(ctx: &Context, visited: &AtomicUsize) -> Result<&'static str, Fault> {
+    if visited.load(Ordering::SeqCst) > 0 {
+        return Ok("connected");
+    }
+    Err(ctx.url_elicitation_required([UrlElicitation::new("a", "https://example.com/connect", "Connect.")]).await)
+}
+
+/// The error is passed on to clients of the revision that has it. Stateless clients are asked, and earlier ones lack the capability.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_an_upstream_requires_reach_the_client() {
+    let visited = Arc::<AtomicUsize>::default();
+    let server =
+        Server::empty("upstream", "1.0.0").with::<connect>().with_shared(Arc::clone(&visited)).build().unwrap();
+    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
+    let gateway = gateway(&address).await.build().unwrap();
+    for revision in Revision::ALL {
+        visited.store(0, Ordering::SeqCst);
+        let visit = Arc::clone(&visited);
+        let mut client = gateway.test_client(revision).answering(move |request| {
+            let ServerRequest { params, .. } = request;
+            assert_eq!(params["url"], "https://example.com/connect", "{request:?}");
+            assert_eq!(params["message"], "up: Connect.");
+            visit.fetch_add(1, Ordering::SeqCst);
+            json!({"action": "accept"})
+        });
+        let result = client.call("up_connect", ()).await;
+        match revision {
+            Revision::V2026_07_28 => assert_eq!(result.unwrap().text(), "connected"),
+            Revision::V2025_11_25 => {
+                let error = result.unwrap_err();
+                let page = &error.data.as_ref().unwrap()["elicitations"][0];
+                assert_eq!((error.code, &page["mode"]), (-32042, &json!("url")), "{error:?}");
+                let expected = (&json!("https://example.com/connect"), &json!("up: Connect."));
+                assert_eq!((&page["url"], &page["message"]), expected);
+                assert!(page["elicitationId"].is_string(), "{page}");
+            }
+            _ => assert!(format!("{result:?}").contains("elicitation.url"), "{revision}: {result:?}"),
+        }
+    }
+    // The user has seen the page, and has not done what it asks for.
+    let mut client = gateway.test_client(Revision::V2026_07_28).answering(|_| json!({"action": "accept"}));
+    visited.store(0, Ordering::SeqCst);
+    let result = client.call("up_connect", ()).await;
+    assert!(format!("{result:?}").contains("is not complete"), "{result:?}");
+}
+
+/// Over stdio, the gateway has one caller, and otherwise each principal has a program.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_without_a_call_reach_the_only_caller_of_a_connection() {
+    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
+    let yes = |_: &ServerRequest| json!({"action": "accept", "content": {"sure": true}});
+    let start = async |upstream: Upstream| upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let mut client = start(upstream).await.test_client(Revision::V2025_11_25).answering(yes);
+    let calls = [0, 1].map(|_| client.send_request("tools/call", json!({"name": "up_logs_asking"})));
+    for call in calls {
+        let result = client.response(call).await.unwrap();
+        assert!(result["isError"] != true, "{result}");
+    }
+
+    let gateway = start(Upstream::command("sh", ["-c", &script]).per_caller()).await.build().unwrap();
+    // Each client answers once the other one is asked, too.
+    let (asked, _) = watch::channel(0);
+    let clients = ["ada", "bob"].map(|name| {
+        let asked = asked.clone();
+        let client = gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+        let mut client = client.answering(move |request| {
+            asked.send_modify(|asked| *asked += 1);
+            tokio::task::block_in_place(|| {
+                let start = std::time::Instant::now();
+                while *asked.borrow() < 2 && start.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            yes(request)
+        });
+        tokio::spawn(async move { client.call("up_logs_asking", ()).await.unwrap() })
+    });
+    for client in clients {
+        let result = client.await.unwrap();
+        assert!(!result.is_error(), "{}", result.text());
+    }
+    assert_eq!(*asked.borrow(), 2);
+}
+
+/// Starts a gateway before a program of 2025-06-18 with the tools `first` and `last`, which handles calls by these cases of a
+/// shell, and creates the file `FILE` when the first tool is called.
+#[cfg(unix)]
+async fn before_program(cases: &str, file: &std::path::Path) -> BuiltServer {
+    const PROGRAM: &str = r#"
+        answer() { printf '{"jsonrpc":"2.0","id":%s,"%s":%s}\n' "$1" "$2" "$3"; }
+        text() { answer "$1" result '{"content":[{"type":"text","text":"'"$2"'"}]}'; }
+        question() { echo '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}}}}}'; }
+        while read -r line; do
+            id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+            case $line in
+                *server/discover*) answer "$id" error '{"code":-32601,"message":"none"}' ;;
+                *'"initialize"'*) answer "$id" result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+                *tools/list*) answer "$id" result '{"tools":[{"name":"first","inputSchema":{"type":"object"}},{"name":"last","inputSchema":{"type":"object"}}]}' ;;
+                CASES
+            esac
+        done
+    "#;
+    let upstream = Upstream::command("sh", ["-c", &PROGRAM.replace("CASES", cases)]).env("FILE", file);
+    upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap()
+}
+
+/// Returns an answer after a while.
+fn late_answer(_: &ServerRequest) -> Value {
+    tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(300)));
+    json!({"action": "accept", "content": {"sure": true}})
+}
+
+/// A program does not say to which call its question belongs. It goes to the last call, which ends before the client answers.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_survives_the_end_of_another_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    let cases = r#"
+        *'"first"'*) first=$id; echo >"$FILE" ;;
+        *'"last"'*) question; text "$id" last ;;
+        *'"accept"'*) text "$first" answered ;;
+        *'"q"'*) text "$first" failed ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let mut client = server.test_client(Revision::V2025_11_25).answering(late_answer);
+    let first = client.send_request("tools/call", json!({"name": "up_first"}));
+    eventually!(file.exists());
+    assert_eq!(client.call("up_last", ()).await.unwrap().text(), "last");
+    assert_eq!(client.response(first).await.unwrap()["content"][0]["text"], "answered");
+}
+
+/// The call of the only caller ends without an answer to its question. Meanwhile, another caller waits.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_reaches_no_caller_who_came_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    let cases = r#"
+        *'"first"'*) first=$id; question; echo >"$FILE" ;;
+        *'"last"'*) last=$id; text "$first" ended ;;
+        *'"accept"'*) text "$last" answered ;;
+        *'"q"'*) text "$last" refused ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let client = |name| server.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+    let mut ada = client("ada").answering(late_answer);
+    let mut bob = client("bob").answering(|_| json!({"action": "accept", "content": {"sure": true}}));
+    let first = tokio::spawn(async move { ada.call("up_first", ()).await.unwrap().text() });
+    eventually!(file.exists());
+    assert_eq!(bob.call("up_last", ()).await.unwrap().text(), "refused");
+    assert_eq!(first.await.unwrap(), "ended");
+}
