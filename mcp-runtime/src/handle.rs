@@ -22,7 +22,7 @@ use crate::{
     },
     model::Level,
     mutex::Mutex,
-    registry::{Kinds, ListKind, Registry, Selection},
+    registry::{ListKind, ListSet, Registry, Selection},
 };
 
 /// A handle that changes a running server: it adds, removes, enables and disables functions, and announces updated
@@ -299,7 +299,7 @@ impl Handle {
     /// notification](https://modelcontextprotocol.io/specification/2026-07-28/server/resources#list-changed-notification).
     pub fn resource_list_changed(&self) {
         if let Some(engine) = self.engine() {
-            engine.lists_changed(Kinds::from(ListKind::Resources));
+            engine.lists_changed(ListSet::from(ListKind::Resources));
         }
     }
 

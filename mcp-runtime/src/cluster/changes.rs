@@ -18,7 +18,7 @@ use crate::{
     engine::{Engine, ReplicaHandler},
     mutex::Mutex,
     random,
-    registry::Kinds,
+    registry::ListSet,
 };
 
 /// The kind of the messages between replicas.
@@ -75,9 +75,9 @@ impl SharedChanges {
         let _ = self.engine.set(Arc::downgrade(engine));
     }
 
-    /// Announces that the lists of these kinds have changed.
-    pub(super) fn lists_changed(&self, kinds: Kinds) {
-        self.state.lock().pending.insert_lists(kinds);
+    /// Announces that these lists have changed.
+    pub(super) fn lists_changed(&self, lists: ListSet) {
+        self.state.lock().pending.insert_lists(lists);
         self.changed.notify_one();
     }
 
@@ -145,8 +145,8 @@ impl SharedChanges {
     /// Notifies the subscribers in this process of changes in other processes.
     fn deliver(&self, changes: &ChangeSet) {
         let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return };
-        // Clients have not subscribed to kinds that the server does not declare.
-        let lists = changes.lists.and(engine.registry().capabilities().kinds());
+        // Clients have not subscribed to lists that the server does not declare.
+        let lists = changes.lists.and(engine.registry().capabilities().lists());
         match &changes.resources {
             ChangedResources::These(uris) => {
                 engine.subscriptions.lists_changed(lists);
@@ -183,7 +183,7 @@ const MAX_URI_BYTES: usize = 128 << 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ChangeSet {
     /// The lists that have changed.
-    lists: Kinds,
+    lists: ListSet,
     resources: ChangedResources,
     /// The number of bytes of their URIs.
     bytes: usize,
@@ -217,15 +217,15 @@ struct Message<'a> {
 impl ChangeSet {
     /// Returns the set for changes that are not known: everything may have changed.
     fn everything() -> Self {
-        Self { lists: Kinds::ALL, resources: ChangedResources::All, bytes: 0 }
+        Self { lists: ListSet::ALL, resources: ChangedResources::All, bytes: 0 }
     }
 
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    fn insert_lists(&mut self, kinds: Kinds) {
-        self.lists = Kinds(self.lists.0 | kinds.0);
+    fn insert_lists(&mut self, lists: ListSet) {
+        self.lists = ListSet(self.lists.0 | lists.0);
     }
 
     fn insert_resource(&mut self, uri: &str) {
@@ -268,7 +268,7 @@ impl ChangeSet {
     /// Decodes a set and the process that has announced it. Returns `None` if the message is invalid.
     fn decode(message: &[u8]) -> Option<(Option<String>, Self)> {
         let message: Message<'_> = serde_json::from_slice(message).ok()?;
-        let mut set = Self { lists: Kinds(message.lists & Kinds::ALL.0), ..Self::default() };
+        let mut set = Self { lists: ListSet(message.lists & ListSet::ALL.0), ..Self::default() };
         match message.resources {
             Some(uris) => uris.iter().for_each(|uri| set.insert_resource(uri)),
             None => set.insert_all_resources(),
@@ -310,9 +310,9 @@ mod tests {
     #[test]
     fn changes_are_merged_and_decode_as_they_were_encoded() {
         let mut merged = set(["a:b".to_owned(), "a:b".to_owned()]);
-        merged.insert_lists(Kinds::from(ListKind::Prompts));
+        merged.insert_lists(ListSet::from(ListKind::Prompts));
         let mut other = set(["a:\n\"é".to_owned()]);
-        other.insert_lists(Kinds::from(ListKind::Tools));
+        other.insert_lists(ListSet::from(ListKind::Tools));
         merged.merge(other);
         for set in [merged, ChangeSet::everything(), ChangeSet::default()] {
             for from in [None, Some("me")] {
@@ -328,7 +328,7 @@ mod tests {
     /// Changes that could not be announced are merged with later ones, and none is lost.
     #[test]
     fn merged_changes_contain_both() {
-        let lists = |kind| ChangeSet { lists: Kinds::from(kind), ..ChangeSet::default() };
+        let lists = |kind| ChangeSet { lists: ListSet::from(kind), ..ChangeSet::default() };
         let covers = |set: &ChangeSet, other: &ChangeSet| {
             let has_uris = match (&set.resources, &other.resources) {
                 (ChangedResources::All, _) => true,

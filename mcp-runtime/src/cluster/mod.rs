@@ -57,7 +57,7 @@ use crate::{
     backend::{Backend, BackendClock, BackendFuture, with_timeout},
     engine::{Engine, Profile, ReplicaHandler, Replicas, SharedKeys, Slot},
     model::Level,
-    registry::Kinds,
+    registry::ListSet,
 };
 
 /// The settings of a server whose processes share a backend.
@@ -189,9 +189,9 @@ impl Replicas for Cluster {
         Box::pin(self.replica.announce(kind, payload))
     }
 
-    fn lists_changed(&self, kinds: Kinds) {
+    fn lists_changed(&self, lists: ListSet) {
         self.start();
-        self.changes.lists_changed(kinds);
+        self.changes.lists_changed(lists);
     }
 
     fn resource_updated(&self, uri: &str) {

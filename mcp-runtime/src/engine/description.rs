@@ -6,7 +6,7 @@ use crate::{
     handler::{Encoding, member},
     jsonrpc::write,
     model::{Implementation, OptionalCapabilities},
-    registry::{Kinds, ListKind, ServerCapabilities},
+    registry::{ListKind, ListSet, ServerCapabilities},
     revision::{
         Dialect, Feature, Revision,
         encode::{self, Object},
@@ -91,7 +91,7 @@ impl ServerDescription<'_> {
 
     fn write_capabilities(&self, out: &mut Vec<u8>, encoding: &Encoding) {
         let capabilities = self.capabilities;
-        let lists = if self.announces_changes { Kinds::listed_in(encoding.dialect) } else { Kinds::default() };
+        let lists = if self.announces_changes { ListSet::listed_in(encoding.dialect) } else { ListSet::default() };
         let if_announced = |kind, capability: &'static [u8]| if lists.has(kind) { capability } else { b"{}" };
         let mut object = Object::begin(out);
         for (name, is_supported, capability) in [

@@ -6,7 +6,7 @@ use std::{fmt, num::NonZeroU32, pin::Pin, sync::Weak, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::client_requests::{InputResponse, KEY_ID_LEN, StateKey};
-use crate::{backend::BackendFuture, error::Fault, handler::ask::ClientProgress, model::Level, registry::Kinds};
+use crate::{backend::BackendFuture, error::Fault, handler::ask::ClientProgress, model::Level, registry::ListSet};
 
 /// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {
@@ -52,8 +52,8 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Sends a message of less than 1 MiB to all replicas, including this replica.
     fn announce<'a>(&'a self, kind: &'a str, payload: &'a [u8]) -> BackendFuture<'a, ()>;
 
-    /// Announces that the lists of these kinds have changed.
-    fn lists_changed(&self, kinds: Kinds);
+    /// Announces that these lists have changed.
+    fn lists_changed(&self, lists: ListSet);
 
     /// Announces that a resource has changed.
     fn resource_updated(&self, uri: &str);

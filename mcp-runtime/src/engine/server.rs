@@ -35,7 +35,7 @@ use crate::{
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap, entry::EntryKind},
     model::{CacheScope, Implementation, Level, OptionalCapabilities},
     mutex::Mutex,
-    registry::{Kinds, Names, Pager, Registry, ScopeRules},
+    registry::{ListSet, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
     telemetry::SharedTelemetry,
 };
@@ -253,11 +253,11 @@ impl Engine {
         }
     }
 
-    /// Notifies the subscribers of the lists of these kinds, in all processes of the service.
-    pub(crate) fn lists_changed(&self, kinds: Kinds) {
-        self.subscriptions.lists_changed(kinds);
+    /// Notifies the subscribers of these lists, in all processes of the service.
+    pub(crate) fn lists_changed(&self, lists: ListSet) {
+        self.subscriptions.lists_changed(lists);
         if let Some(replicas) = &self.replicas {
-            replicas.lists_changed(kinds);
+            replicas.lists_changed(lists);
         }
     }
 
@@ -297,8 +297,8 @@ impl Engine {
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
         let changed = self.current.change(change)?;
-        if let Some(kinds) = changed {
-            self.lists_changed(kinds);
+        if let Some(lists) = changed {
+            self.lists_changed(lists);
         }
         Ok(changed.is_some())
     }
@@ -329,7 +329,7 @@ impl CurrentRegistry {
         self.registry.load()
     }
 
-    /// Replaces the registry with the registry that `change` returns. Returns the kinds of entries that changed, or
+    /// Replaces the registry with the registry that `change` returns. Returns the lists that changed, or
     /// `None` if `change` returns no registry.
     ///
     /// # Errors
@@ -338,12 +338,12 @@ impl CurrentRegistry {
     pub(super) fn change(
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
-    ) -> Result<Option<Kinds>, BuildError> {
+    ) -> Result<Option<ListSet>, BuildError> {
         let _guard = self.changing.lock();
         let before = self.registry.load_full();
         let Some(after) = change(&before)? else { return Ok(None) };
-        let kinds = before.changed_kinds(&after);
+        let lists = before.changed_lists(&after);
         self.registry.store(after.into());
-        Ok(Some(kinds))
+        Ok(Some(lists))
     }
 }

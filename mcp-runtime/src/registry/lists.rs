@@ -264,9 +264,9 @@ fn unknown_cursor(cursor: &str) -> Fault {
 
 /// A set of lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kinds(pub(crate) u8);
+pub(crate) struct ListSet(pub(crate) u8);
 
-impl Kinds {
+impl ListSet {
     pub(crate) const ALL: Self = Self((1 << ListKind::ALL.len()) - 1);
 
     pub(crate) fn iter(self) -> impl Iterator<Item = ListKind> {
@@ -280,9 +280,9 @@ impl Kinds {
 
     /// Returns the lists that satisfy a condition.
     pub(crate) fn matching(condition: impl Fn(ListKind) -> bool) -> Self {
-        let mut kinds = Self::default();
-        Self::ALL.iter().filter(|kind| condition(*kind)).for_each(|kind| kinds.insert(kind));
-        kinds
+        let mut lists = Self::default();
+        Self::ALL.iter().filter(|kind| condition(*kind)).for_each(|kind| lists.insert(kind));
+        lists
     }
 
     pub(crate) fn insert(&mut self, kind: ListKind) {
@@ -299,11 +299,11 @@ impl Kinds {
     }
 }
 
-impl From<ListKind> for Kinds {
+impl From<ListKind> for ListSet {
     fn from(kind: ListKind) -> Self {
-        let mut kinds = Self::default();
-        kinds.insert(kind);
-        kinds
+        let mut lists = Self::default();
+        lists.insert(kind);
+        lists
     }
 }
 
@@ -338,8 +338,8 @@ impl ServerCapabilities {
     }
 
     /// Returns the lists that the server has.
-    pub(crate) fn kinds(self) -> Kinds {
-        Kinds::matching(|kind| self.has(kind.kind()))
+    pub(crate) fn lists(self) -> ListSet {
+        ListSet::matching(|kind| self.has(kind.kind()))
     }
 
     /// Returns whether the server has entries of a kind.
@@ -371,7 +371,7 @@ mod tests {
     /// Processes of an earlier version read the announcements of later versions, and the reverse.
     #[test]
     fn the_announcements_of_processes_keep_their_bits() {
-        let bits = [ListKind::Tools, ListKind::Resources, ListKind::Prompts].map(|kind| Kinds::from(kind).0);
+        let bits = [ListKind::Tools, ListKind::Resources, ListKind::Prompts].map(|kind| ListSet::from(kind).0);
         assert_eq!(bits, [1, 2, 4]);
     }
 }

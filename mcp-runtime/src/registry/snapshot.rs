@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     build::{Builder, Selection},
-    lists::{Kinds, ListKind, Listed, Lists, Pager, ServerCapabilities},
+    lists::{ListKind, ListSet, Listed, Lists, Pager, ServerCapabilities},
     names::Table,
     skills::Skills,
 };
@@ -221,8 +221,8 @@ impl Registry {
     }
 
     /// Returns the lists for which the two registries enable different entries.
-    pub(crate) fn changed_kinds(&self, other: &Self) -> Kinds {
-        Kinds::matching(|kind| match kind {
+    pub(crate) fn changed_lists(&self, other: &Self) -> ListSet {
+        ListSet::matching(|kind| match kind {
             ListKind::Tools => !self.tools.enables_same(&other.tools),
             #[cfg(feature = "ui")]
             ListKind::ModelTools => false,

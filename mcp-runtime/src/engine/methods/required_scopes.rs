@@ -8,7 +8,7 @@ use crate::{
         subscriptions::filter::Filter,
     },
     handler::Function,
-    registry::Kinds,
+    registry::ListSet,
 };
 
 /// Returns the scopes of the functions that a request would use. An invalid request requires none.
@@ -40,7 +40,7 @@ pub(crate) fn required_scopes(name: &str, request: &RequestContext<'_>) -> Scope
             completion::referenced_function(request).map(|(_, function)| &**function).into_iter().collect()
         }
         Some(Listen) => {
-            let uris = Filter::read(request.params, Kinds::listed_in(request.dialect()))
+            let uris = Filter::read(request.params, ListSet::listed_in(request.dialect()))
                 .ok()
                 .and_then(|filter| filter.resources);
             uris.iter().flatten().filter_map(|uri| resource(uri)).collect()

@@ -21,7 +21,7 @@ use crate::{
     },
     error::Fault,
     handler::Function,
-    registry::Kinds,
+    registry::ListSet,
 };
 
 /// The maximum number of open `subscriptions/listen` requests per connection. Further requests are rejected.
@@ -80,7 +80,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let sees = |function: &Function| visible.sees(function);
     let is_known = |uri: &str| is_skill_file(request, &visible, uri) || registry.resource(uri, sees).is_some();
     let capabilities = registry.capabilities();
-    let requested = Filter::read(request.params, Kinds::listed_in(request.dialect()))?;
+    let requested = Filter::read(request.params, ListSet::listed_in(request.dialect()))?;
     tasks::check_filter(request, &requested)?;
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes(Method::Listen.name(), request))?;

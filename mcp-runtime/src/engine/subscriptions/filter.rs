@@ -18,7 +18,7 @@ use crate::{
     error::Fault,
     handler::{Encoding, member},
     jsonrpc::{Id, RawJson, raw, write},
-    registry::{Kinds, ListKind, ServerCapabilities},
+    registry::{ListKind, ListSet, ServerCapabilities},
     revision::encode::{self, Object},
 };
 
@@ -31,7 +31,7 @@ const MAX_WATCHED_TASKS: usize = 128;
 /// The changes that a client subscribes to.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
-    pub(crate) lists: Kinds,
+    pub(crate) lists: ListSet,
     /// The URIs of resources. `None` if the member is missing.
     pub(crate) resources: Option<Vec<String>>,
     /// The ids of tasks. `None` if the member is missing.
@@ -44,14 +44,14 @@ impl Filter {
     /// # Errors
     ///
     /// Returns a fault if the filter is missing, or if a member has the wrong type or too many elements.
-    pub(crate) fn read(params: &Params<'_>, kinds: Kinds) -> Result<Self, Fault> {
+    pub(crate) fn read(params: &Params<'_>, lists: ListSet) -> Result<Self, Fault> {
         let filter =
             params.member("notifications").ok_or_else(|| Fault::invalid_params("`notifications` is missing"))?;
         if !filter.is_object() {
             return Err(Fault::invalid_params("`notifications` must be an object"));
         }
         let mut requested = Self::default();
-        for (kind, name) in kinds.iter().filter_map(|kind| Some((kind, list_filter(kind)?))) {
+        for (kind, name) in lists.iter().filter_map(|kind| Some((kind, list_filter(kind)?))) {
             match filter.member(&name).map(RawJson::text) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
@@ -74,7 +74,7 @@ impl Filter {
         lists_change: bool,
         is_known: impl Fn(&str) -> bool,
     ) -> Self {
-        let lists = if lists_change { self.lists.and(capabilities.kinds()) } else { Kinds::default() };
+        let lists = if lists_change { self.lists.and(capabilities.lists()) } else { ListSet::default() };
         self.tasks = self.tasks.filter(|_| capabilities.tasks);
         self.resources = self.resources.filter(|_| lists_change && capabilities.resources);
         if let Some(resources) = &mut self.resources {
@@ -254,10 +254,10 @@ mod tests {
             checks_results: false,
         });
         let subscriber = Subscriber::of_request(&subscriptions, &outbox, "1").unwrap();
-        let filter = Filter { lists: Kinds::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
+        let filter = Filter { lists: ListSet::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
         let id = Id::from_json("1").unwrap();
         let listener = Listener::start(subscriber, &filter, &|_| true, &id, &outbox, &encoding, None);
-        subscriptions.lists_changed(Kinds::ALL);
+        subscriptions.lists_changed(ListSet::ALL);
         subscriptions.resource_updated("a:b");
         listener.end(&id);
         let mut output = Vec::new();

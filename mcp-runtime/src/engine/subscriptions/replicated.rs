@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use super::subscriber::Subscriptions;
 #[cfg(feature = "http")]
 use super::subscriber::{Subject, Subscriber, release};
-use crate::registry::Kinds;
+use crate::registry::ListSet;
 
 impl Subscriptions {
-    /// Notifies the subscribers of the lists of these kinds, and the subscribers of all resources.
-    pub(crate) fn everything_changed(&self, kinds: Kinds) {
-        self.lists_changed(kinds);
+    /// Notifies the subscribers of these lists, and the subscribers of all resources.
+    pub(crate) fn everything_changed(&self, lists: ListSet) {
+        self.lists_changed(lists);
         for subscription in self.index().resources.values().flatten() {
             subscription.resource_updated();
         }
@@ -50,11 +50,11 @@ impl Subscriber {
         }
     }
 
-    /// Notifies of the lists of these kinds and of all resources as if they had changed.
-    pub(crate) fn everything_changed(&self, kinds: Kinds) {
+    /// Notifies of these lists and of all resources as if they had changed.
+    pub(crate) fn everything_changed(&self, lists: ListSet) {
         for subscription in &*self.subscriptions() {
             match subscription.subject() {
-                Subject::Lists(_) => subscription.lists_changed(kinds),
+                Subject::Lists(_) => subscription.lists_changed(lists),
                 Subject::Resource(_) => subscription.resource_updated(),
             }
         }

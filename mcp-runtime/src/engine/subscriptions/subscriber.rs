@@ -20,7 +20,7 @@ use crate::{
     handler::{Function, comma},
     jsonrpc::write,
     mutex::Mutex,
-    registry::{Kinds, ListKind},
+    registry::{ListKind, ListSet},
     revision::Dialect,
 };
 
@@ -79,10 +79,10 @@ impl Subscriptions {
         let _ = self.on_subscribe.set(Box::new(function));
     }
 
-    /// Notifies the subscribers of the lists of these kinds.
-    pub(crate) fn lists_changed(&self, kinds: Kinds) {
+    /// Notifies the subscribers of these lists.
+    pub(crate) fn lists_changed(&self, lists: ListSet) {
         for subscription in &self.index().lists {
-            subscription.lists_changed(kinds);
+            subscription.lists_changed(lists);
         }
     }
 
@@ -140,7 +140,7 @@ impl Subscriber {
         let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
         let (subscriptions, guards) = Default::default();
         let subscriber = Self { server, outbox, subscription_id: None, subscriptions, guards };
-        subscriber.subscribe_lists(Kinds::listed_in(dialect), Subscription::held);
+        subscriber.subscribe_lists(ListSet::listed_in(dialect), Subscription::held);
         subscriber
     }
 
@@ -156,10 +156,10 @@ impl Subscriber {
         Some(Self { server, outbox, subscription_id: Some(id.into()), subscriptions, guards })
     }
 
-    /// Subscribes to the lists of these kinds and to resources. The URIs must be distinct.
-    pub(crate) fn subscribe(&self, kinds: Kinds, uris: &[String], sees: &Sees<'_>) {
-        if kinds != Kinds::default() {
-            self.subscribe_lists(kinds, std::convert::identity);
+    /// Subscribes to these lists and to resources. The URIs must be distinct.
+    pub(crate) fn subscribe(&self, lists: ListSet, uris: &[String], sees: &Sees<'_>) {
+        if lists != ListSet::default() {
+            self.subscribe_lists(lists, std::convert::identity);
         }
         let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
@@ -182,10 +182,10 @@ impl Subscriber {
         release(uri, guard);
     }
 
-    fn subscribe_lists(&self, kinds: Kinds, prepare: impl FnOnce(Subscription) -> Subscription) {
+    fn subscribe_lists(&self, lists: ListSet, prepare: impl FnOnce(Subscription) -> Subscription) {
         let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
-        let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(kinds))));
+        let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(lists))));
         index.lists.push(Arc::clone(&subscription));
         // Most sessions subscribe to nothing else.
         subscriptions.reserve_exact(1);
@@ -304,7 +304,7 @@ const ENDED: u8 = 0x80;
 /// The pending change of a subscription to a resource.
 const UPDATED: u8 = 1;
 
-const _: () = assert!((Kinds::ALL.0 | UPDATED) & (HELD | ENDED) == 0, "more kinds than bits: widen `pending`");
+const _: () = assert!((ListSet::ALL.0 | UPDATED) & (HELD | ENDED) == 0, "more lists than bits: widen `pending`");
 
 /// The subscription of one subscriber to one subject.
 ///
@@ -324,8 +324,8 @@ pub(crate) struct Subscription {
 /// The subject of a subscription.
 #[derive(Debug)]
 pub(super) enum Subject {
-    /// The lists of these kinds of entries.
-    Lists(Kinds),
+    /// These lists.
+    Lists(ListSet),
     /// The resource with this URI.
     Resource(Arc<str>),
 }
@@ -353,9 +353,9 @@ impl Subscription {
     }
 
     /// Marks the subscribed lists among `changed` as pending.
-    pub(super) fn lists_changed(self: &Arc<Self>, changed: Kinds) {
-        if let Subject::Lists(kinds) = self.subject {
-            self.mark(changed.0 & kinds.0);
+    pub(super) fn lists_changed(self: &Arc<Self>, changed: ListSet) {
+        if let Subject::Lists(lists) = self.subject {
+            self.mark(changed.0 & lists.0);
         }
     }
 
@@ -419,7 +419,7 @@ impl PendingNotifications for Subscription {
         match &self.subject {
             Subject::Resource(uri) => self.write_line(out, &["notifications/resources/updated"], Some(uri)),
             Subject::Lists(_) => {
-                for list in Kinds(pending).iter().filter_map(ListKind::announced) {
+                for list in ListSet(pending).iter().filter_map(ListKind::announced) {
                     self.write_line(out, &["notifications/", list, "/list_changed"], None);
                 }
             }

@@ -6,7 +6,7 @@ use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, noti
 use crate::{
     cluster::streams::SessionStreams,
     engine::{Session, Subscriber, Subscriptions},
-    registry::Kinds,
+    registry::ListSet,
     revision,
     transport::http::{
         session::SharedStreams as _,
@@ -124,7 +124,7 @@ async fn the_end_of_a_replaced_response_holds_no_changes_back() {
     sleep(Duration::from_secs(2)).await;
     drop(replaced);
     sleep(Duration::from_secs(1)).await;
-    subscriptions.lists_changed(Kinds::ALL);
+    subscriptions.lists_changed(ListSet::ALL);
     let (_, changed) = timeout(Duration::from_secs(1), event(&mut response)).await.expect("the change was lost");
     assert!(changed.ends_with("list_changed\"}"), "{changed}");
 }
