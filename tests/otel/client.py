@@ -155,7 +155,8 @@ class Http(Client):
                 continue
             message = json.loads(line[5:])
             if "method" in message and "id" in message:
-                self._send(self.asked_by_server(message)).getresponse()
+                if reply := self.asked_by_server(message):
+                    self._send(reply).getresponse()
             elif message.get("id") == id and "method" not in message:
                 return message
         return None
