@@ -39,7 +39,7 @@ use crate::{
     questions::ask,
     subscriptions::Subscriptions,
     tasks,
-    transport::{CallTransport, Calls, LEVELS, Listener, Question, WaitingCall},
+    transport::{CallTransport, Calls, Candidates, LEVELS, Listener, Question, WaitingCall},
 };
 
 /// How many questions of one call may wait for the first one. Further questions are rejected.
@@ -105,7 +105,7 @@ impl<L: Listener> Handler<L> {
         let task = context.meta.get("io.modelcontextprotocol/related-task").and_then(|task| task["taskId"].as_str());
         let mut calls = match task {
             Some(task) => self.calls.of_task(task, &context.extensions).await.into_iter().collect(),
-            None => self.calls.of_message(&context.extensions),
+            None => context.extensions.get::<Candidates>().cloned().unwrap_or_default().0,
         };
         if calls.is_empty() {
             // Some servers ask for roots when they start.
@@ -338,7 +338,8 @@ impl Connection {
         loop {
             tokio::select! {
                 result = &mut finished => {
-                    call.has_result.store(result.is_ok(), Ordering::Relaxed);
+                    let has_result = matches!(result, Ok(_) | Err(CallError::Service(ServiceError::McpError(_))));
+                    call.has_result.store(has_result, Ordering::Relaxed);
                     return result;
                 }
                 Some(question) = received.recv(), if asking.is_none() => {

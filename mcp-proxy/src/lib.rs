@@ -234,7 +234,7 @@ impl Upstream {
             digest,
             was_complete,
             retries: !was_complete,
-            last_read: None,
+            last_announced: None,
             pause: PAUSES.0,
             handle: handle.clone(),
         };
@@ -282,8 +282,8 @@ struct Refresh {
     was_complete: bool,
     /// Whether the lists are read again without an announcement.
     retries: bool,
-    /// When the lists were last read.
-    last_read: Option<Instant>,
+    /// When the lists were last read because of an announcement.
+    last_announced: Option<Instant>,
     pause: Duration,
     handle: Handle,
 }
@@ -292,7 +292,7 @@ impl Refresh {
     /// Returns the pause before the lists are read.
     fn next_pause(&mut self) -> Duration {
         let (first, longest) = PAUSES;
-        let is_repeated = self.last_read.is_some_and(|read| read.elapsed() < self.pause + longest / 10);
+        let is_repeated = self.last_announced.is_some_and(|last| last.elapsed() < self.pause + longest / 10);
         self.pause = if is_repeated { (self.pause * 5 / 4).min(longest) } else { first };
         self.pause
     }
@@ -312,13 +312,16 @@ impl Refresh {
     async fn run(mut self, mut changes: mpsc::Receiver<()>) {
         loop {
             let limit = if self.retries { RETRY } else { Duration::MAX };
-            if let Ok(None) = timeout(limit, changes.recv()).await {
+            let announced = timeout(limit, changes.recv()).await;
+            if let Ok(None) = announced {
                 return;
             }
-            sleep(self.next_pause()).await;
+            sleep(if announced.is_ok() { self.next_pause() } else { PAUSES.0 }).await;
             // One reading is enough for all announcements before it.
             let _ = changes.try_recv();
-            self.last_read = Some(Instant::now());
+            if announced.is_ok() {
+                self.last_announced = Some(Instant::now());
+            }
             let has_entries = self.has_entries();
             if self.had_entries && !has_entries {
                 return;

@@ -50,7 +50,7 @@ pub(crate) struct WaitingCall {
     pub(crate) task: OnceLock<String>,
     /// Whether the upstream has sent progress.
     pub(crate) has_progress: AtomicBool,
-    /// Whether the call has its result, so that open questions are those of other calls.
+    /// Whether the upstream has responded, so that open questions are those of other calls.
     pub(crate) has_result: AtomicBool,
 }
 
@@ -60,6 +60,10 @@ impl WaitingCall {
         Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress, has_result }
     }
 }
+
+/// The calls to which a question may belong, with the newest last.
+#[derive(Clone, Default)]
+pub(crate) struct Candidates(pub(crate) Vec<Weak<WaitingCall>>);
 
 /// A question that arrived while a call was waiting.
 pub(crate) struct Question {
@@ -240,12 +244,16 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let message = if self.is_stuck { None } else { self.inner.receive().await };
-            let Some(message) = message else {
+            let Some(mut message) = message else {
                 self.listener.changed();
                 return None;
             };
-            match &message {
+            match &mut message {
                 JsonRpcMessage::Request(received) => {
+                    // Other calls may wait when the handler runs.
+                    let extensions = received.request.extensions_mut();
+                    let candidates = Candidates(self.calls.of_message(extensions));
+                    extensions.insert(candidates);
                     self.unanswered.insert(received.id.clone());
                     if self.unanswered.len() > MAX_UNSENT {
                         tracing::warn!(
