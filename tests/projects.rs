@@ -21,6 +21,9 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
         (
             &[][..],
             &[
+                ("pub use mcp_runtime::Session;", "ask"),
+                ("pub use mcp_runtime::ask::Answer;", "ask"),
+                ("#[derive(mcp_runtime::Elicit)] pub struct Confirm { pub sure: bool }", "ask"),
                 ("pub use mcp_runtime::HttpOptions;", "http"),
                 ("pub use mcp_runtime::auth::{Authenticator, TokenFile};", "http"),
                 ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
@@ -40,6 +43,10 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
         (
             &[],
             &[
+                ("pub async fn f(ctx: &mcp_runtime::Context) { drop(ctx.elicit::<u8>(\"a\", \"b\").await); }", "ask"),
+                ("pub async fn f(ctx: &mcp_runtime::Context) { drop(ctx.roots().await); }", "ask"),
+                ("pub fn f(handle: &mcp_runtime::Handle) { drop(handle.sessions()); }", "ask"),
+                ("pub fn f(server: mcp_runtime::Server) { server.on_roots_changed(1); }", "ask"),
                 (
                     "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",
                     "http",

@@ -7,9 +7,11 @@ use syn::{Attribute, ItemImpl};
 use crate::{
     crate_name, emit,
     errors::Errors,
-    model::{Elicit, EnclosingType, Kind, Prompt, Resource, Server, Tool, Tools, check_block},
-    syntax::{ElicitSyntax, Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
+    model::{EnclosingType, Kind, Prompt, Resource, Server, Tool, Tools, check_block},
+    syntax::{Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
 };
+#[cfg(feature = "ask")]
+use crate::{model::Elicit, syntax::ElicitSyntax};
 #[cfg(feature = "ui")]
 use crate::{model::Page, syntax::PageSyntax};
 
@@ -144,6 +146,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     with_errors(item, errors)
 }
 
+#[cfg(feature = "ask")]
 pub(crate) fn elicit(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Some(syntax) = ElicitSyntax::read(item, &mut errors) else { return errors.into_tokens() };

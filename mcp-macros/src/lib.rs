@@ -209,6 +209,7 @@ pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | --- | --- |
 /// | `rename = "aName"` | the value of the choice in answers |
 /// | `title = "…"` | the label of the choice |
+#[cfg(feature = "ask")]
 #[proc_macro_derive(Elicit, attributes(elicit))]
 pub fn elicit(item: TokenStream) -> TokenStream {
     expand::elicit(item.into()).into()

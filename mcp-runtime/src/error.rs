@@ -209,6 +209,7 @@ impl Fault {
 /// A web page that the user must visit before a request can be processed. See [`Fault::UrlElicitationRequired`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(not(feature = "ask"), allow(unnameable_types, reason = "only functions that ask the client create it"))]
 pub struct RequiredElicitation {
     /// The id of the elicitation.
     pub id: String,

@@ -16,7 +16,6 @@ use crate::{
     engine::Engine,
     error::BuildError,
     handler::{
-        Session,
         entry::{Collect, Entry, EntryGroup, EntryInfo},
         log_notification,
     },
@@ -363,8 +362,9 @@ impl Handle {
     ///     responsive
     /// }
     /// ```
-    pub fn sessions(&self) -> Vec<Session> {
-        self.engine().map(|engine| engine.open_sessions().map(Session::new).collect()).unwrap_or_default()
+    #[cfg(feature = "ask")]
+    pub fn sessions(&self) -> Vec<crate::Session> {
+        self.engine().map(|engine| engine.open_sessions().map(crate::Session::new).collect()).unwrap_or_default()
     }
 
     /// Waits until the server has been dropped, which it may have been before it was built. Ends what works for the server

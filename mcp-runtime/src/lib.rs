@@ -126,6 +126,8 @@
 //! # Features
 //!
 //! - `log` (enabled by default): a `tracing` subscriber that writes to stderr, and forwarding of log events to clients.
+//! - `ask`: [requests to the client](guide::asking): forms and web pages for the user, samples of its model, and roots.
+//!   `http`, `cluster` and `tasks` enable it.
 //! - `http`: HTTP, served standalone or mounted into axum.
 //! - `tls`: [HTTPS and HTTP/2](guide::http#https) without a proxy.
 //! - `rate-limit`: the layer [`RateLimit`](layers), which rejects calls that exceed a rate.
@@ -170,8 +172,10 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "log")]
 mod log;
+#[cfg(any(feature = "ask", feature = "http"))]
 mod loopback;
 #[cfg(not(all(
+    feature = "ask",
     feature = "cluster",
     feature = "http",
     feature = "log",
@@ -201,11 +205,12 @@ mod ui;
 pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
-pub use handler::{
-    Caller, Completions, Context, ErrorResponse, IntoErrorResponse, Session, ask::Elicit, entry::resource_uri,
-};
+pub use handler::{Caller, Completions, Context, ErrorResponse, IntoErrorResponse, entry::resource_uri};
+#[cfg(feature = "ask")]
+pub use handler::{Session, ask::Elicit};
 #[cfg(feature = "log")]
 pub use log::forward_log_layer;
+#[cfg(feature = "ask")]
 #[doc = include_str!("../docs/macros/elicit.md")]
 pub use mcp_runtime_macros::Elicit;
 #[doc = include_str!("../docs/macros/prompt.md")]
@@ -233,15 +238,16 @@ pub use transport::http::HttpOptions;
 /// [`Context::elicit`], [`Context::elicit_url`], [`Context::sample`] and [`Context::roots`] send one request each. An
 /// [`Ask`](ask::Ask) is any of them, and [`Context::ask_all`] sends several at once. The guide explains them in
 /// [Asking the client](guide::asking).
+#[cfg(feature = "ask")]
 pub mod ask {
     pub use crate::{
         error::RequiredElicitation,
         handler::{
-            AskAll,
+            AskAll, ClientProgress,
             ask::{
-                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, FormElicitation,
-                IncludeContext, InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest,
-                SampleResult, SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
+                Answer, Ask, Capability, ElicitChoice, ElicitField, Elicitation, FormElicitation, IncludeContext,
+                InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult,
+                SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
             },
         },
     };
@@ -309,6 +315,16 @@ pub mod __private {
 
     #[cfg(feature = "cluster")]
     pub use crate::backend::connector::connected;
+    #[cfg(feature = "ask")]
+    pub use crate::handler::{
+        ClientRequests,
+        ask::{
+            Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
+            Question, check_field, encoded_question, field_default_json, field_type,
+        },
+    };
+    #[cfg(not(feature = "ask"))]
+    pub use crate::missing_features::AskFeature;
     #[cfg(not(feature = "cluster"))]
     pub use crate::missing_features::ClusterFeature;
     #[cfg(not(feature = "http"))]
@@ -335,16 +351,11 @@ pub mod __private {
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
-            CallFuture, ClientRequests, CompleteKind, Decode, Decoding, Dependency, EnforcesSchema, ErrorMapping,
-            Finished, HandlerError, HandlerResult, Input, Kind, ListKind, MapsErrors, PromptOutput, PromptReply,
+            CallFuture, CompleteKind, Decode, Decoding, Dependency, EnforcesSchema, ErrorMapping, Finished,
+            HandlerError, HandlerResult, Input, Kind, ListKind, MapsErrors, PromptOutput, PromptReply,
             ProvidedByReference, Reply, ResourceOutput, ResourceReply, ResultKind, Returned, ServerFnFuture,
             ServerFnInput, ServerFnOutput, ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput,
-            ToolReply, Unused,
-            ask::{
-                Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
-                Question, check_field, encoded_question, field_default_json, field_type,
-            },
-            blocking, complete, complete_dependencies, dependency,
+            ToolReply, Unused, blocking, complete, complete_dependencies, dependency,
             entry::{
                 ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Closures, Collect, CommonEntry, DefaultValue,
                 Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,

@@ -20,13 +20,25 @@ macro_rules! __ui_member {
     };
 }
 
+#[cfg(not(feature = "ask"))]
+use crate::error::Fault;
+#[cfg(not(all(feature = "ask", feature = "http", feature = "testing")))]
+use crate::handler::Context;
+#[cfg(not(all(feature = "http", feature = "testing")))]
+use crate::server::BuiltServer;
+#[cfg(not(all(
+    feature = "ask",
+    feature = "cluster",
+    feature = "http",
+    feature = "log",
+    feature = "skills",
+    feature = "testing"
+)))]
 use crate::server::Server;
 #[cfg(all(feature = "testing", not(all(feature = "http", feature = "tasks"))))]
 use crate::testing::TestClient;
 #[cfg(not(feature = "http"))]
 use crate::{error::BuildError, handler::Caller};
-#[cfg(not(all(feature = "http", feature = "testing")))]
-use crate::{handler::Context, server::BuiltServer};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -44,6 +56,15 @@ use crate::{handler::Context, server::BuiltServer};
     note = "run `cargo add mcp-runtime --features http`"
 )]
 pub trait HttpFeature {}
+
+/// A bound that nothing satisfies, because the feature `ask` is not enabled.
+#[cfg(not(feature = "ask"))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `ask` of `mcp-runtime`",
+    label = "the feature `ask` is not enabled",
+    note = "run `cargo add mcp-runtime --features ask`"
+)]
+pub trait AskFeature {}
 
 /// A bound that nothing satisfies, because the feature `cluster` is not enabled.
 ///
@@ -111,6 +132,7 @@ pub trait TasksFeature {}
 pub trait TestingFeature {}
 
 // The lifetime delays the check of a bound that is never satisfied until the method is called.
+#[allow(unused_macros, reason = "only the feature `ui` may be missing")]
 macro_rules! builder_methods {
     ($feature:ident, $type:ty: $($name:ident($($argument:ident),*)),+) => {
         impl $type {
@@ -125,6 +147,8 @@ macro_rules! builder_methods {
     };
 }
 
+#[cfg(not(feature = "ask"))]
+builder_methods!(AskFeature, Server: on_roots_changed(F));
 #[cfg(not(feature = "cluster"))]
 builder_methods!(ClusterFeature, Server: backend(B), renamed_from(N), lease(D));
 #[cfg(not(feature = "http"))]
@@ -150,6 +174,40 @@ impl BuiltServer {
         Ok(())
     }
 }
+
+#[cfg(not(feature = "ask"))]
+macro_rules! asking_methods {
+    ($receiver:ty: $($name:ident$(<$type:ident>)?($($argument:ident),*)),+) => {
+        impl $receiver {
+            $(#[doc(hidden)]
+            pub fn $name$(<$type>)?(&self, $($argument: impl Sized),*) -> std::future::Ready<Result<(), Fault>>
+            where
+                for<'a> &'a Self: AskFeature,
+            {
+                $(drop($argument);)*
+                std::future::ready(Ok(()))
+            })+
+        }
+    };
+}
+
+#[cfg(not(feature = "ask"))]
+asking_methods!(
+    Context: ask(request),
+    ask_all(requests),
+    elicit<T>(key, message),
+    elicit_url(key, url, message),
+    once(key, future),
+    ping(),
+    require(capability),
+    roots(),
+    sample(request),
+    session(),
+    supports(capability),
+    url_elicitation_required(pages)
+);
+#[cfg(not(feature = "ask"))]
+asking_methods!(crate::handle::Handle: sessions());
 
 #[cfg(not(feature = "http"))]
 macro_rules! of_requests {

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-
 /// Fills a buffer with random bytes. Logs an error and returns `false` if the operating system provides none.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     let filled = getrandom::fill(bytes);
@@ -16,7 +14,10 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
 /// Returns an unguessable id: 192 random bits in visible ASCII.
 ///
 /// Returns `None` if the operating system provides no random bytes.
+#[cfg(any(feature = "ask", feature = "http"))]
 pub(crate) fn id() -> Option<String> {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
     let mut bytes = [0; 24];
     fill(&mut bytes).then(|| URL_SAFE_NO_PAD.encode(bytes))
 }

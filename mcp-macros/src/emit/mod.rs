@@ -5,6 +5,7 @@ mod call;
 mod collected;
 mod common;
 mod docs;
+#[cfg(feature = "ask")]
 mod elicit;
 mod prompt;
 mod resource;
@@ -12,6 +13,7 @@ mod server;
 mod tool;
 
 pub(crate) use collected::{Entry, marker, tools};
+#[cfg(feature = "ask")]
 pub(crate) use elicit::{elicit, elicit_stub};
 pub(crate) use prompt::prompt;
 #[cfg(feature = "ui")]

@@ -6,6 +6,7 @@ mod call;
 mod common;
 mod date_time;
 mod duration;
+#[cfg(feature = "ask")]
 mod elicit;
 mod enclosing_type;
 mod flatten;
@@ -27,6 +28,7 @@ mod type_class;
 pub(crate) use argument::{Argument, Default};
 pub(crate) use call::{Call, Execution, ParameterSource};
 pub(crate) use common::{Common, Icon};
+#[cfg(feature = "ask")]
 pub(crate) use elicit::{Choices, Elicit, Field};
 pub(crate) use enclosing_type::{EnclosingType, NamedFunction};
 pub(crate) use kind::Kind;

@@ -3,6 +3,7 @@
 mod argument;
 mod common;
 mod docs;
+#[cfg(feature = "ask")]
 mod elicit;
 mod function;
 mod json;
@@ -18,6 +19,7 @@ mod ui;
 pub(crate) use argument::ArgumentSyntax;
 pub(crate) use common::{CommonSyntax, IconSyntax, MetaSyntax, ScopeSyntax};
 pub(crate) use docs::{DocFragment, Docs};
+#[cfg(feature = "ask")]
 pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
 pub(crate) use function::{Function, Parameter};
 pub(crate) use json::{JsonMember, JsonSyntax};
@@ -43,16 +45,19 @@ pub(crate) fn option_tables() -> Vec<(&'static str, Vec<OptionTable>)> {
     }
 
     let only_crate = || vec![("Options".to_owned(), vec!["crate".to_owned()])];
-    let mut of_type = table("Options of the type", &[&elicit::ENUM]);
-    of_type.1.push("crate".to_owned());
-    let fields = table("Options of fields", &[&elicit::FIELD]);
-    let variants = table("Options of variants", &[&elicit::VARIANT]);
+    #[cfg(feature = "ask")]
+    let elicit = {
+        let mut of_type = table("Options of the type", &[&elicit::ENUM]);
+        of_type.1.push("crate".to_owned());
+        vec![of_type, table("Options of fields", &[&elicit::FIELD]), table("Options of variants", &[&elicit::VARIANT])]
+    };
     vec![
         ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&argument::KNOWN])]),
         ("resource", vec![table("Options", &resource::KNOWN)]),
         ("prompt", vec![table("Options", &prompt::KNOWN)]),
         ("tools", vec![("Options".to_owned(), vec!["scopes".to_owned(), "crate".to_owned()])]),
-        ("elicit", vec![of_type, fields, variants]),
+        #[cfg(feature = "ask")]
+        ("elicit", elicit),
         ("server", only_crate()),
         #[cfg(feature = "ui")]
         ("ui", vec![table("Options", &ui::KNOWN)]),

@@ -12,7 +12,7 @@ use crate::{
         Declared, Engine, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
         restore_session,
     },
-    handler::{ClientInfo, ask::ClientProgress},
+    handler::{ClientInfo, ClientProgress},
     mutex::Mutex,
     revision,
 };

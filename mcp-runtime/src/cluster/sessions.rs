@@ -24,7 +24,7 @@ use crate::{
     counters::Counter,
     engine::{Engine, InputResponse, ReplicaHandler, Session, SessionMessage, Slot},
     error::Fault,
-    handler::ask::ClientProgress,
+    handler::ClientProgress,
     jsonrpc::Id,
     transport::http::{
         HttpOptions,

@@ -10,10 +10,10 @@ use super::{
         batch::Batch,
         running::{self, Clock},
     },
-    client_requests::decode_response,
     dispatch,
     methods::{entries, required_scopes::required_scopes},
     outbox::Outbox,
+    pending_requests::decode_response,
     rates::FlowControl,
     replicas::SessionMessage,
     request::{
@@ -114,7 +114,7 @@ impl Connection {
             is_stdio: false,
             clock: Clock::new(now),
             outgoing: Mutex::default(),
-            #[cfg(not(feature = "sealed-state"))]
+            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
             round_states: OnceLock::new(),
         };
         Self { context }
@@ -348,7 +348,7 @@ impl Connection {
             is_stdio: *is_stdio,
             clock: Clock::new(clock.last()),
             outgoing: Mutex::default(),
-            #[cfg(not(feature = "sealed-state"))]
+            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
             round_states: OnceLock::new(),
         };
         let (id, batch) = (&Id::of_notification(), None);

@@ -1,8 +1,8 @@
 //! Maps method names to the functions that answer them.
 
 use super::{
-    client_requests::decode_progress,
     methods::{completion, entries, lifecycle, subscriptions, tools},
+    pending_requests::decode_progress,
     replicas::SessionMessage,
     request::{
         context::{ConnectionContext, RequestContext},
@@ -94,6 +94,7 @@ pub(super) fn notification(connection: &ConnectionContext, name: &str, params: &
             }
         }
         Some(Method::Initialized) => lifecycle::initialized(connection),
+        #[cfg(feature = "ask")]
         Some(Method::RootsChanged) => lifecycle::roots_changed(connection),
         _ => tracing::debug!(method = name, "ignored an unknown notification"),
     }

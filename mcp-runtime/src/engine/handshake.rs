@@ -11,13 +11,13 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     call::in_flight::InFlight,
-    client_requests::{PendingRequests, RootsCache, send_request},
     limits::PingSchedule,
     outbox::Outbox,
+    pending_requests::{PendingRequests, send_request},
     rates::FlowControl,
     request::operation::TIMEOUT,
     server::Engine,
-    session::{Lifecycle, Liveness, Session, SessionInfo, SessionTelemetry, SingleFlight},
+    session::{Lifecycle, Liveness, Session, SessionInfo, SessionTelemetry},
     subscriptions::subscriber::Subscriber,
 };
 use crate::{race::race, telemetry::Network};
@@ -46,10 +46,11 @@ pub(super) fn open(
     });
     let session = Arc::new(Session {
         id: OnceLock::new(),
-        roots: RootsCache::new(&info.capabilities),
-        roots_hook_runs: SingleFlight::default(),
+        #[cfg(feature = "ask")]
+        roots: super::client_requests::RootsCache::new(&info.capabilities),
         info: engine.recent_infos.share(info),
         pending_requests: Arc::new(PendingRequests::new(engine.profile.limits.in_flight)),
+        #[cfg(feature = "ask")]
         answer_timeout: engine.profile.limits.answer_timeout,
         in_flight,
         flow,

@@ -5,6 +5,7 @@
 
 mod batches;
 mod call;
+#[cfg_attr(not(feature = "ask"), path = "no_client_requests.rs")]
 mod client_requests;
 mod connection;
 mod description;
@@ -14,9 +15,9 @@ mod exchange;
 mod handshake;
 pub(crate) mod layers;
 mod limits;
-mod live_requester;
 mod methods;
 mod outbox;
+mod pending_requests;
 mod rates;
 #[cfg_attr(
     not(all(feature = "cluster", feature = "http", feature = "tasks")),
@@ -24,9 +25,9 @@ mod rates;
 )]
 mod replicas;
 mod request;
-mod roots_hook;
 mod server;
 mod session;
+mod state_key;
 mod stats;
 mod subscriptions;
 /// The synchronization primitives of the table of calls in flight and of the outbox: the primitives of `std`, or with
@@ -45,13 +46,8 @@ mod weak_set;
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::running::write_error;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use client_requests::InputResponse;
-#[cfg(feature = "http")]
-pub(crate) use client_requests::session_ended;
-#[cfg(feature = "cluster")]
-pub(crate) use client_requests::{KEY_ID_LEN, base64_key};
-pub use client_requests::{StateKey, StateKeyError};
+#[cfg(feature = "ask")]
+pub(crate) use client_requests::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use connection::{Connection, RequestIds};
@@ -64,6 +60,10 @@ pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use pending_requests::InputResponse;
+#[cfg(feature = "http")]
+pub(crate) use pending_requests::session_ended;
 #[cfg(feature = "rate-limit")]
 pub(crate) use rates::Bucket;
 pub use rates::{Rate, SessionRates};
@@ -76,7 +76,6 @@ pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
 pub(crate) use request::source::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
-pub(crate) use roots_hook::RootsHook;
 pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
@@ -84,6 +83,9 @@ pub(crate) use session::Session;
 pub(crate) use session::SessionInfo;
 #[cfg(feature = "cluster")]
 pub(crate) use session::SessionLog;
+#[cfg(feature = "cluster")]
+pub(crate) use state_key::{KEY_ID_LEN, base64_key};
+pub use state_key::{StateKey, StateKeyError};
 #[cfg(feature = "http")]
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;

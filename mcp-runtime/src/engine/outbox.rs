@@ -73,6 +73,7 @@ impl Outbox {
     }
 
     /// Waits until a stream carries the output to the client.
+    #[cfg(feature = "ask")]
     pub(super) async fn until_read(&self) {
         self.until(|contents| contents.readers > 0).await;
     }

@@ -5,8 +5,11 @@ use std::{fmt, num::NonZeroU32, pin::Pin, sync::Weak, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::client_requests::{InputResponse, KEY_ID_LEN, StateKey};
-use crate::{backend::BackendFuture, error::Fault, handler::ask::ClientProgress, model::Level, registry::ListSet};
+use super::{
+    pending_requests::InputResponse,
+    state_key::{KEY_ID_LEN, StateKey},
+};
+use crate::{backend::BackendFuture, error::Fault, handler::ClientProgress, model::Level, registry::ListSet};
 
 /// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {

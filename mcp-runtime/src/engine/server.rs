@@ -13,16 +13,14 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    client_requests::StateKey,
     description::{self, ServerDescription},
     layers::Layers,
     limits::Limits,
-    live_requester::LiveRequester,
     rates::PeerRates,
     replicas::Replicas,
     request::source::Visibility,
-    roots_hook::RootsHook,
     session::{RecentInfos, Session, SessionLog},
+    state_key::StateKey,
     subscriptions::subscriber::Subscriptions,
     tasks::Tasks,
     weak_set::WeakSet,
@@ -32,7 +30,7 @@ use crate::{
     backend::ServerBackend,
     counters::EndpointStats,
     error::BuildError,
-    handler::{Encoding, SchemaProfile, SessionPeer, StateMap, entry::EntryKind},
+    handler::{Encoding, SchemaProfile, StateMap, entry::EntryKind},
     model::{CacheScope, Implementation, Level, OptionalCapabilities},
     mutex::Mutex,
     registry::{ListSet, Names, Pager, Registry, ScopeRules},
@@ -64,7 +62,8 @@ pub(crate) struct Profile {
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
     pub(crate) visibility: Option<Visibility>,
     pub(crate) layers: Layers,
-    pub(crate) roots_hook: Option<RootsHook>,
+    #[cfg(feature = "ask")]
+    pub(crate) roots_hook: Option<super::client_requests::RootsHook>,
     /// The names of functions, including functions that will be added.
     pub(crate) names: Names,
     pub(crate) access: Arc<AccessRules>,
@@ -240,9 +239,10 @@ impl Engine {
     }
 
     /// Returns the sessions that have not ended.
-    pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn SessionPeer>> {
+    #[cfg(feature = "ask")]
+    pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn crate::handler::SessionPeer>> {
         let open = self.sessions.iter().filter(|session| !session.has_ended());
-        open.map(|session| Arc::new(LiveRequester::of_session(&session)) as _)
+        open.map(|session| Arc::new(super::client_requests::LiveRequester::of_session(&session)) as _)
     }
 
     /// Starts the exchange of shared state with other processes, if there is any, unless it has been started or there

@@ -3,41 +3,31 @@
 use std::{
     any::Any,
     collections::VecDeque,
-    future::pending,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use tokio::{
-    sync::Notify,
-    task::AbortHandle,
-    time::{sleep, timeout},
-};
+use tokio::{sync::Notify, task::AbortHandle};
 
 use super::{
     call::in_flight::InFlight,
-    client_requests::{PendingRequests, RootsCache, session_ended},
     limits::PingSchedule,
     outbox::Outbox,
+    pending_requests::{PendingRequests, session_ended},
     rates::FlowControl,
     subscriptions::subscriber::Subscriber,
     weak_set::{Registration, WeakSet},
 };
 use crate::{
-    error::Fault,
     handler::{CallConnection as _, ClientInfo},
     model::Level,
     mutex::Mutex,
-    race::race,
     revision::Dialect,
     telemetry::{Network, SessionEnd, SharedTelemetry, Telemetry as _},
 };
-
-/// The time between two checks whether a client reads at another replica.
-const READER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
 #[derive(Debug)]
@@ -49,10 +39,10 @@ pub(crate) struct Session {
     /// The requests to the client that it has not yet answered.
     pub(crate) pending_requests: Arc<PendingRequests>,
     /// How long the client may take to answer a question.
-    pub(super) answer_timeout: Duration,
-    pub(crate) roots: RootsCache,
-    /// The executions of the function that runs when the roots change.
-    pub(super) roots_hook_runs: SingleFlight,
+    #[cfg(feature = "ask")]
+    pub(super) answer_timeout: std::time::Duration,
+    #[cfg(feature = "ask")]
+    pub(crate) roots: super::client_requests::RootsCache,
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) flow: Arc<FlowControl>,
@@ -128,9 +118,9 @@ pub(crate) struct SessionTelemetry {
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
     /// Whether the client has sent `notifications/initialized`.
-    is_initialized: AtomicBool,
-    has_ended: AtomicBool,
-    changed: Notify,
+    pub(super) is_initialized: AtomicBool,
+    pub(super) has_ended: AtomicBool,
+    pub(super) changed: Notify,
 }
 
 impl Lifecycle {
@@ -141,18 +131,6 @@ impl Lifecycle {
             self.changed.notify_waiters();
         }
         is_first
-    }
-
-    /// Waits until a phase has begun.
-    async fn begun(&self, phase: &AtomicBool) {
-        loop {
-            // Registered before the check, so that no change is missed.
-            let changed = self.changed.notified();
-            if phase.load(Ordering::SeqCst) {
-                return;
-            }
-            changed.await;
-        }
     }
 }
 
@@ -186,74 +164,6 @@ impl Session {
         self.lifecycle.is_initialized.load(Ordering::Acquire)
     }
 
-    /// Waits until the client has sent `notifications/initialized`.
-    pub(super) async fn initialized(&self) {
-        self.lifecycle.begun(&self.lifecycle.is_initialized).await;
-    }
-
-    /// Waits until the client has sent `notifications/initialized`. Until then, the server may send no requests except
-    /// pings.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the notification does not arrive within `limit`, or if the session ends first.
-    pub(super) async fn until_initialized(&self, limit: Duration) -> Result<(), Fault> {
-        if self.is_initialized() {
-            return Ok(());
-        }
-        let initialized = timeout(limit, self.initialized());
-        match race(initialized, self.ended()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Fault::internal(format!(
-                "the client has not sent `notifications/initialized` within {limit:?}, so no request can be sent to it"
-            ))),
-            Err(()) => Err(session_ended()),
-        }
-    }
-
-    /// Waits until the client reads messages that belong to no request, and returns their outbox.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the client does not open a stream for them within `limit`, or if the session ends first.
-    pub(super) async fn until_read(&self, limit: Duration) -> Result<Arc<Outbox>, Fault> {
-        if self.outbox.has_reader() {
-            return Ok(Arc::clone(&self.outbox));
-        }
-        let read = race(self.outbox.until_read(), self.until_read_elsewhere());
-        match race(timeout(limit, read), self.ended()).await {
-            Ok(Ok(_)) => Ok(Arc::clone(&self.outbox)),
-            Ok(Err(_)) => Err(Fault::internal(format!(
-                "the client has not opened a stream for messages outside of calls within {limit:?}"
-            ))),
-            Err(()) => Err(session_ended()),
-        }
-    }
-
-    /// Waits until the client reads messages that belong to no request at another replica, which receives what is sent
-    /// here.
-    async fn until_read_elsewhere(&self) {
-        if self.pending_requests.replicas().is_none() {
-            return pending().await;
-        }
-        while !self.is_read_elsewhere().await {
-            sleep(READER_INTERVAL).await;
-        }
-    }
-
-    /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
-    /// if the backend fails.
-    pub(super) async fn is_read(&self) -> bool {
-        self.outbox.has_reader() || self.is_read_elsewhere().await
-    }
-
-    async fn is_read_elsewhere(&self) -> bool {
-        match self.pending_requests.replicas().zip(self.id()) {
-            Some((replicas, id)) => replicas.is_read(id).await.unwrap_or(false),
-            None => false,
-        }
-    }
-
     /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
     /// `false` if the message was dropped: no stream to the client is open, the rate is exceeded, or the client reads
     /// too slowly.
@@ -278,11 +188,6 @@ impl Session {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.lifecycle.has_ended.load(Ordering::Acquire)
-    }
-
-    /// Waits until the session has ended.
-    pub(super) async fn ended(&self) {
-        self.lifecycle.begun(&self.lifecycle.has_ended).await;
     }
 
     /// Ends the session: withdraws its requests to the client, fails its calls, stops its subscriptions and pings, and
@@ -319,15 +224,14 @@ impl Session {
         let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
         Self {
             id: OnceLock::new(),
-            roots: RootsCache::new("{}"),
-            roots_hook_runs: SingleFlight::default(),
+            roots: super::client_requests::RootsCache::new("{}"),
             info: Arc::new(SessionInfo {
                 dialect: crate::revision::newest_handshake(),
                 client: None,
                 capabilities: "{}".into(),
                 principal: None,
             }),
-            answer_timeout: Duration::ZERO,
+            answer_timeout: std::time::Duration::ZERO,
             declares_logging: false,
             lifecycle: Lifecycle::default(),
             shared: OnceLock::new(),
@@ -370,25 +274,6 @@ impl SessionLog {
     /// Returns the number of messages that could not be sent.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
-    }
-}
-
-/// Tracks the executions of a function: at most one runs at a time, and at most one more is due.
-#[derive(Debug, Default)]
-pub(crate) struct SingleFlight(
-    /// The number of executions that run or are due.
-    AtomicU8,
-);
-
-impl SingleFlight {
-    /// Records that the function is due. Returns whether it has to be started.
-    pub(super) fn start(&self) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |runs| Some((runs + 1).min(2))) == Ok(0)
-    }
-
-    /// Records the end of an execution. Returns whether the function has to run again.
-    pub(super) fn finish(&self) -> bool {
-        self.0.fetch_sub(1, Ordering::AcqRel) == 2
     }
 }
 
@@ -461,22 +346,5 @@ mod tests {
         assert_eq!(recent.0.lock().len(), MAX_RECENT_INFOS);
         drop(others);
         assert!(recent.0.lock().iter().all(|info| info.strong_count() == 0), "the list keeps nothing alive");
-    }
-
-    /// Every sequence of calls and ends of a run: one run at a time, and another one if it was called meanwhile.
-    #[test]
-    fn at_most_one_run_is_in_flight_and_none_is_lost() {
-        for sequence in 0..1_u32 << 10 {
-            let (flight, mut is_running, mut is_due) = (SingleFlight::default(), false, false);
-            for step in 0..10 {
-                if sequence & 1 << step != 0 {
-                    assert_eq!(flight.start(), !is_running, "{sequence:b} {step}");
-                    (is_running, is_due) = (true, is_running);
-                } else if is_running {
-                    assert_eq!(flight.finish(), is_due, "{sequence:b} {step}");
-                    (is_running, is_due) = (is_due, false);
-                }
-            }
-        }
     }
 }

@@ -4,9 +4,10 @@
 //! ends with the request and runs again with the answer.
 
 use std::{
+    collections::HashMap,
     future::{poll_fn, ready},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, MutexGuard},
     task::{self, Poll},
     time::Duration,
 };
@@ -18,7 +19,6 @@ use super::{
     ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
     caller::{CallLifetime, ClientInfo},
     outcome::Finished,
-    slot::OnceValues,
 };
 use crate::{
     error::Fault,
@@ -236,6 +236,30 @@ impl ClientRequests<'_> {
 /// Returns the fault of a function that cannot send any request.
 fn cannot_send() -> Fault {
     Fault::internal("only tools, prompts and resources can send requests to the client")
+}
+
+/// The values that a call computed with `ctx.once`, as JSON, by key.
+#[derive(Debug, Default)]
+pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
+
+impl OnceValues {
+    fn get(&self, key: &str) -> Option<String> {
+        self.lock().get(key).cloned()
+    }
+
+    fn set(&self, key: &str, value: String) {
+        self.lock().insert(key.to_owned(), value);
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.lock()
+    }
+}
+
+impl From<HashMap<String, String>> for OnceValues {
+    fn from(values: HashMap<String, String>) -> Self {
+        Self(Mutex::new(values))
+    }
 }
 
 /// Several requests to the client that are sent at once: a tuple of up to six, or a vector.

@@ -3,10 +3,13 @@
 //! Macro expansions use [`entry`], [`Input`], [`ArgumentSlot`] and the output traits. Authors use [`Context`] and see
 //! the error messages of the traits. Nothing here depends on a transport.
 
+#[cfg(feature = "ask")]
 pub(crate) mod ask;
 mod blocking;
 mod call;
 mod caller;
+mod client_progress;
+#[cfg_attr(not(feature = "ask"), path = "no_client_requests.rs")]
 mod client_requests;
 mod completion;
 mod context;
@@ -24,6 +27,7 @@ mod prompt_output;
 mod resource_output;
 pub(crate) mod schema;
 mod server_fn;
+#[cfg(feature = "ask")]
 mod session;
 mod slot;
 mod state;
@@ -32,6 +36,9 @@ mod string_arguments;
 pub use blocking::blocking;
 pub use call::{Input, Reply, finish, get};
 pub use caller::{Caller, ClientInfo};
+#[cfg_attr(not(feature = "ask"), allow(unreachable_pub, reason = "only questions report progress"))]
+pub use client_progress::ClientProgress;
+#[cfg(feature = "ask")]
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
@@ -46,6 +53,7 @@ pub use server_fn::{
     AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, ListKind, ServerFn, ServerFnFuture,
     ServerFnInput, ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
 };
+#[cfg(feature = "ask")]
 pub use session::Session;
 pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
 pub use state::{
@@ -59,7 +67,9 @@ pub(crate) use blocking::max_checks;
 pub(crate) use blocking::{blocking_threads, run_blocking, run_check};
 pub(crate) use call::Call;
 pub(crate) use caller::{CallConnection, RequestHead};
-pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
+pub(crate) use client_requests::ClientRequester;
+#[cfg(feature = "ask")]
+pub(crate) use client_requests::{AnswerFuture, CheckAnswer, MAX_ATTEMPTS, OnceValues, SessionPeer};
 pub(crate) use context::{LogThreshold, SharedCall, current_call, enter_call, log_notification};
 #[cfg(feature = "tasks")]
 pub(crate) use context::{TaskHandoff, TaskPeer};
@@ -72,6 +82,5 @@ pub(crate) use input_schema::{MirroredArgument, headers as mirrored_arguments};
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use server_fn::{takes_context, uses_context};
-pub(crate) use slot::OnceValues;
 pub(crate) use state::StateMap;
 pub(crate) use string_arguments::{from_strings, json_of_string};

@@ -1,6 +1,6 @@
-//! The values of an expansion: slots for arguments, and the values of `ctx.once`.
+//! Slots for the arguments of an expansion.
 
-use std::{any::Any, borrow::Cow, collections::HashMap, sync::MutexGuard};
+use std::{any::Any, borrow::Cow};
 
 use schemars::JsonSchema;
 use serde::{
@@ -9,7 +9,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use crate::{jsonrpc::raw, mutex::Mutex};
+use crate::jsonrpc::raw;
 
 /// A type that a caller can pass as an argument: any type that implements `serde::Deserialize` and
 /// `schemars::JsonSchema`.
@@ -139,30 +139,6 @@ impl<'de> Deserializer<'de> for Missing {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
         newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-/// The values that a call computed with `ctx.once`, as JSON, by key.
-#[derive(Debug, Default)]
-pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
-
-impl OnceValues {
-    pub(super) fn get(&self, key: &str) -> Option<String> {
-        self.lock().get(key).cloned()
-    }
-
-    pub(super) fn set(&self, key: &str, value: String) {
-        self.lock().insert(key.to_owned(), value);
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.0.lock()
-    }
-}
-
-impl From<HashMap<String, String>> for OnceValues {
-    fn from(values: HashMap<String, String>) -> Self {
-        Self(Mutex::new(values))
     }
 }
 

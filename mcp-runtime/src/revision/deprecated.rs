@@ -12,12 +12,14 @@ pub(crate) struct Deprecated {
 }
 
 /// `sampling/createMessage`.
+#[cfg(feature = "ask")]
 pub(crate) static SAMPLING: Deprecated = Deprecated::new(
     "a function uses sampling, which is deprecated since 2026-07-28 (SEP-2577) and may be removed from revisions \
      after 2027-07-28: call the API of a model instead",
 );
 
 /// `roots/list`.
+#[cfg(feature = "ask")]
 pub(crate) static ROOTS: Deprecated = Deprecated::new(
     "a function uses roots, which are deprecated since 2026-07-28 (SEP-2577) and may be removed from revisions \
      after 2027-07-28: take directories as arguments or from the configuration instead",

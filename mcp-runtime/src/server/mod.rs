@@ -19,10 +19,10 @@ pub use built::BuiltServer;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    engine::{Profile, RootsHook, layers::Layer},
+    engine::{Profile, layers::Layer},
     handle::Handle,
     handler::{
-        SchemaProfile, Session, StateMap,
+        SchemaProfile, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::Implementation,
@@ -326,11 +326,12 @@ impl Server {
     /// ```
     ///
     /// See [Roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes).
-    pub fn on_roots_changed<F>(mut self, run: impl Fn(Session) -> F + Send + Sync + 'static) -> Self
+    #[cfg(feature = "ask")]
+    pub fn on_roots_changed<F>(mut self, run: impl Fn(crate::Session) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.profile.roots_hook = Some(RootsHook::new(run));
+        self.profile.roots_hook = Some(crate::engine::RootsHook::new(run));
         self
     }
 

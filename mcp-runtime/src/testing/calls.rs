@@ -1,4 +1,4 @@
-use std::{future::ready, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -9,11 +9,7 @@ use super::{
     subscription::ProgressUpdate,
 };
 use crate::{
-    error::Fault,
-    handler::{
-        AnswerFuture, Call, CallConnection, Caller, CheckAnswer, ClientRequester, Context, Encoding, OnceValues,
-        SharedCall, ask::Question,
-    },
+    handler::{Call, CallConnection, Caller, Context, Encoding, SharedCall},
     jsonrpc::Id,
     model::Level,
     revision,
@@ -267,21 +263,31 @@ impl CallConnection for NoPeer {
 }
 
 /// The requests to a client without capabilities.
-#[derive(Debug, Default)]
-struct NoAnswers(OnceValues);
+#[cfg(feature = "ask")]
+mod no_answers {
+    use std::future::ready;
 
-impl ClientRequester for NoAnswers {
-    fn capabilities(&self) -> &str {
-        "{}"
-    }
+    use crate::{
+        error::Fault,
+        handler::{AnswerFuture, CheckAnswer, ClientRequester, OnceValues, ask::Question},
+    };
 
-    fn ask(&self, question: Question, _: &CheckAnswer<'_>) -> AnswerFuture {
-        let missing = question.check_capabilities(self.capabilities());
-        Box::pin(ready(missing.and(Err(Fault::internal("a context for tests has no client")))))
-    }
+    #[derive(Debug, Default)]
+    pub(super) struct NoAnswers(OnceValues);
 
-    fn once_values(&self) -> &OnceValues {
-        &self.0
+    impl ClientRequester for NoAnswers {
+        fn capabilities(&self) -> &str {
+            "{}"
+        }
+
+        fn ask(&self, question: Question, _: &CheckAnswer<'_>) -> AnswerFuture {
+            let missing = question.check_capabilities(self.capabilities());
+            Box::pin(ready(missing.and(Err(Fault::internal("a context for tests has no client")))))
+        }
+
+        fn once_values(&self) -> &OnceValues {
+            &self.0
+        }
     }
 }
 
@@ -324,8 +330,10 @@ impl Context {
         let call = Call::new("test", id, Arc::new(encoding), Arc::default());
         let caller =
             Caller { client: None, revision: dialect.revision(), local_identity: None, is_stdio: true, head: None };
-        let requester: Arc<dyn ClientRequester> = Arc::new(NoAnswers::default());
-        Self::new(SharedCall { requester: Some(requester), ..SharedCall::new(call, Arc::new(NoPeer), caller) })
+        let shared = SharedCall::new(call, Arc::new(NoPeer), caller);
+        #[cfg(feature = "ask")]
+        let shared = SharedCall { requester: Some(Arc::new(no_answers::NoAnswers::default())), ..shared };
+        Self::new(shared)
     }
 }
 

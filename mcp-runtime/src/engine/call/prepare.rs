@@ -19,9 +19,8 @@ use super::{
 use crate::{
     counters::{Counted, Counter},
     engine::{
-        client_requests::{Binding, RoundParams, RoundsRequester},
+        client_requests::requester,
         layers::{self, Next},
-        live_requester::LiveRequester,
         request::{
             context::{ConnectionContext, RequestContext},
             params::Params,
@@ -32,10 +31,8 @@ use crate::{
     error::Fault,
     handler::{
         Call, CallFuture, ClientRequester, Context, Finished, Function, HandlerError, HandlerResult, Input,
-        LogThreshold, Reply, SharedCall, enter_call,
-        entry::{EntryKind, Handler},
+        LogThreshold, Reply, SharedCall, enter_call, entry::Handler,
     },
-    jsonrpc::RawJson,
     revision::Feature,
 };
 
@@ -146,52 +143,6 @@ pub(crate) fn run(
         }
     }
     Ok(())
-}
-
-/// Returns the requester that sends the function's requests to its client, or `None` if the function cannot send any.
-///
-/// # Errors
-///
-/// Returns a fault if the client's answers or its request state are invalid.
-pub(crate) fn requester(
-    request: &RequestContext<'_>,
-    function: &Function,
-    subject: &str,
-    arguments: &str,
-    uses_context: bool,
-) -> Result<Option<Arc<dyn ClientRequester>>, Fault> {
-    if request.id.is_of_notification() {
-        return Ok(None);
-    }
-    let engine = request.engine();
-    let stateless = request.has(Feature::RequestMeta);
-    if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
-        return Ok(Some(Arc::new(LiveRequester::of_call(session, &request.connection.outbox))));
-    }
-    let Params { input_responses, request_state, meta, .. } = request.params;
-    if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
-        return Ok(None);
-    }
-    let method = match function.kind() {
-        EntryKind::Tool => "tools/call",
-        EntryKind::Resource => "resources/read",
-        EntryKind::Prompt => "prompts/get",
-        // The protocol has no rounds of such methods.
-        EntryKind::Method => return Ok(None),
-    };
-    let principal = request.principal().map(Into::into);
-    let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };
-    engine.start_background();
-    let states = request.connection.round_states();
-    let params =
-        RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), states, &binding)?;
-    let encoding = Arc::clone(request.encoding());
-    let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
-    if let Some(earlier) = params.traceparent() {
-        request.operation.continues(earlier);
-    }
-    let (states, traceparent) = (Arc::clone(states), request.operation.traceparent());
-    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, states, binding, encoding, traceparent))))
 }
 
 /// Returns the call of a method without a function.

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::state::{RequestState, check_size, invalid_state, json};
-use crate::{error::Fault, mutex::Mutex, random};
+use super::state::{RequestState, check_size, json};
+use crate::{engine::request::params::invalid_request_state, error::Fault, mutex::Mutex, random};
 
 /// The maximum number of states of a connection. Beyond it, the oldest one is dropped, and its request must begin
 /// again.
@@ -88,15 +88,15 @@ impl KeptStates {
     pub(super) fn open(&self, binding: &[u8; 32], id: &str) -> Result<RequestState, Fault> {
         let kept = self.kept.lock();
         let Some(state) = kept.states.iter().find(|state| state.id == id) else {
-            return Err(invalid_state("unknown, or of another connection"));
+            return Err(invalid_request_state("unknown, or of another connection"));
         };
         if state.expires <= Instant::now() {
-            return Err(invalid_state("expired"));
+            return Err(invalid_request_state("expired"));
         }
         if state.binding != *binding {
-            return Err(invalid_state("bound to another request or principal"));
+            return Err(invalid_request_state("bound to another request or principal"));
         }
-        serde_json::from_slice(&state.json).map_err(|_| invalid_state("malformed"))
+        serde_json::from_slice(&state.json).map_err(|_| invalid_request_state("malformed"))
     }
 }
 

@@ -16,12 +16,13 @@ use super::{
 };
 use crate::{
     debug::debug,
+    engine::request::params::Params,
     error::Fault,
     handler::{
         AnswerFuture, CheckAnswer, ClientRequester, Encoding, Finished, MAX_ATTEMPTS, OnceValues, ResultKind,
         ask::{InvalidAnswer, Question},
     },
-    jsonrpc::raw,
+    jsonrpc::{RawJson, raw},
     mutex::Mutex,
     revision::encode::Object,
 };
@@ -41,31 +42,16 @@ impl RoundParams {
     /// # Errors
     ///
     /// Fails if one of them has the wrong type, or if the state does not belong to this request.
-    pub(crate) fn decode(
-        input_responses: Option<&str>,
-        request_state: Option<&str>,
-        states: &RoundStates,
-        binding: &Binding,
-    ) -> Result<Self, Fault> {
-        let responses = match input_responses {
-            None | Some("null") => HashMap::new(),
-            Some(json) if raw::kind(json) == raw::Kind::Object => {
-                raw::members(json).map(|(key, response)| (key.into_owned(), response.to_owned())).collect()
-            }
-            Some(_) => return Err(Fault::invalid_params("`inputResponses` must be an object")),
-        };
-        let state = match request_state {
-            None | Some("null") => None,
-            Some(json) => {
-                let text = raw::string(json).ok_or_else(|| Fault::invalid_params("`requestState` must be a string"))?;
-                Some(states.open(&binding.digest(), &text)?)
-            }
-        };
+    pub(super) fn decode(params: &Params<'_>, states: &RoundStates, binding: &Binding) -> Result<Self, Fault> {
+        let responses = params.input_responses()?.map_or("{}", RawJson::text);
+        let responses =
+            raw::members(responses).map(|(key, response)| (key.into_owned(), response.to_owned())).collect();
+        let state = params.request_state()?.map(|state| states.open(&binding.digest(), &state)).transpose()?;
         Ok(Self { responses, state })
     }
 
     /// Returns the `traceparent` of the previous round, as the client has returned it.
-    pub(crate) fn traceparent(&self) -> Option<&str> {
+    pub(super) fn traceparent(&self) -> Option<&str> {
         self.state.as_ref()?.traceparent.as_deref()
     }
 }

@@ -17,10 +17,14 @@ use chacha20poly1305::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::state::{KEY_ID_LEN, RequestState, StateKey, check_size, invalid_state, json};
+use super::state::{RequestState, check_size, json};
 use crate::{
     backend::Timestamp,
-    engine::replicas::{Replicas, SharedKeys},
+    engine::{
+        replicas::{Replicas, SharedKeys},
+        request::params::invalid_request_state,
+        state_key::{KEY_ID_LEN, StateKey},
+    },
     error::Fault,
     mutex::Mutex,
     random,
@@ -131,7 +135,7 @@ impl StateKeys {
     /// the client.
     pub(super) fn open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Fault> {
         self.try_open(binding, text).map_err(|rejection| match rejection {
-            Rejection::Invalid(reason) => invalid_state(reason),
+            Rejection::Invalid(reason) => invalid_request_state(reason),
             Rejection::Retry(fault) => fault,
         })
     }
@@ -218,7 +222,7 @@ mod tests {
         super::state::{AnsweredQuestion, Binding},
         *,
     };
-    use crate::engine::client_requests::state::{KEY_LEN, MAX_STATE_LEN};
+    use crate::engine::{client_requests::state::MAX_STATE_LEN, state_key::KEY_LEN};
 
     fn binding() -> Binding {
         Binding {

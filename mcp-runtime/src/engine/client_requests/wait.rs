@@ -13,10 +13,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::pending::{InputResponse, PendingRequest};
+use super::roots_hook::SingleFlight;
 use crate::{
+    engine::pending_requests::{InputResponse, PendingRequest},
     error::Fault,
-    handler::ask::{AskOptions, Capability, ClientProgress, Question, announces_root_changes},
+    handler::{
+        ClientProgress,
+        ask::{AskOptions, Capability, Question, announces_root_changes},
+    },
     mutex::Mutex,
 };
 
@@ -32,7 +36,7 @@ enum Event {
 /// # Errors
 ///
 /// Returns [`Fault::AnswerTimeout`] if there is no response in time, and another fault if the session ends.
-pub(in crate::engine) async fn wait_for_response(
+pub(super) async fn wait_for_response(
     request: &mut PendingRequest,
     question: &Question,
     default_timeout: Duration,
@@ -87,6 +91,14 @@ async fn next_event(request: &mut PendingRequest) -> Event {
     }
 }
 
+/// Turns the response to a request into the result that the function receives.
+pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
+    match response {
+        InputResponse::Result(json) => Ok(json),
+        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
+    }
+}
+
 /// The maximum size in bytes of an answer that is cached. A session caches at most one answer.
 const MAX_CACHED_BYTES: usize = 16 << 10;
 
@@ -94,10 +106,12 @@ const MAX_CACHED_BYTES: usize = 16 << 10;
 ///
 /// See [Roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes).
 #[derive(Debug)]
-pub(crate) struct RootsCache(
+pub(crate) struct RootsCache {
     /// `None` if the client does not announce changes. Then nothing is cached.
-    Option<Box<Mutex<State>>>,
-);
+    state: Option<Box<Mutex<State>>>,
+    /// The executions of the function that runs when the roots change.
+    pub(super) hook_runs: SingleFlight,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -112,24 +126,25 @@ pub(crate) struct RootsVersion(u64);
 impl RootsCache {
     /// Creates the cache of a client with these capabilities, an object as JSON.
     pub(crate) fn new(capabilities: &str) -> Self {
-        Self(announces_root_changes(capabilities).then(Box::default))
+        let state = announces_root_changes(capabilities).then(Box::default);
+        Self { state, hook_runs: SingleFlight::default() }
     }
 
     /// Returns the cached answer to a question. Returns `None` if nothing is cached, or if the question is not about
     /// roots.
     pub(crate) fn answer(&self, question: &Question) -> Option<String> {
-        let state = self.0.as_ref().filter(|_| question.capabilities == [Capability::Roots])?;
+        let state = self.state.as_ref().filter(|_| question.capabilities == [Capability::Roots])?;
         state.lock().answer.as_deref().map(str::to_owned)
     }
 
     /// Returns the version of the roots, to be read before the client is asked.
     pub(crate) fn version(&self) -> RootsVersion {
-        self.0.as_ref().map(|state| state.lock().version).unwrap_or_default()
+        self.state.as_ref().map(|state| state.lock().version).unwrap_or_default()
     }
 
     /// Caches the answer to a question about roots, unless they have changed since `version` or the answer is too long.
     pub(crate) fn store(&self, question: &Question, version: RootsVersion, answer: &str) {
-        let Some(state) = &self.0 else { return };
+        let Some(state) = &self.state else { return };
         if question.capabilities != [Capability::Roots] || answer.len() > MAX_CACHED_BYTES {
             return;
         }
@@ -141,7 +156,7 @@ impl RootsCache {
 
     /// Discards the answer, because the client has announced a change.
     pub(crate) fn invalidate(&self) {
-        if let Some(state) = &self.0 {
+        if let Some(state) = &self.state {
             let mut state = state.lock();
             state.version.0 += 1;
             state.answer = None;

@@ -17,7 +17,6 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::ask::Capability,
     jsonrpc::RawJson,
     revision::{self, encode::Object},
 };
@@ -83,9 +82,12 @@ pub(crate) fn initialized(connection: &ConnectionContext) {
 }
 
 /// Handles `notifications/roots/list_changed`: discards the known roots, and runs the author's function.
+#[cfg(feature = "ask")]
 pub(crate) fn roots_changed(connection: &ConnectionContext) {
     let session = connection.session.get();
-    let Some(session) = session.filter(|session| Capability::Roots.is_declared_in(&session.info.capabilities)) else {
+    let Some(session) =
+        session.filter(|session| crate::handler::ask::Capability::Roots.is_declared_in(&session.info.capabilities))
+    else {
         tracing::debug!("ignored a change of roots by a client without the capability `roots`");
         return;
     };

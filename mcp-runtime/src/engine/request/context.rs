@@ -9,11 +9,12 @@ use super::{
     params::Params,
     source::{MirroredFields, RequestSource, SenderAccess, VisibleTo, check_scopes},
 };
+#[cfg(feature = "ask")]
+use crate::engine::client_requests::RoundStates;
 use crate::{
     auth::{Identity, Scopes},
     engine::{
         call::{batch::Batch, in_flight::InFlight, running::Clock},
-        client_requests::RoundStates,
         outbox::Outbox,
         rates::FlowControl,
         replicas::SessionMessage,
@@ -47,7 +48,7 @@ pub(crate) struct ConnectionContext {
     /// message for each message of a transmission.
     pub(crate) outgoing: Mutex<Vec<SessionMessage>>,
     /// The states of the requests of the connection between their rounds.
-    #[cfg(not(feature = "sealed-state"))]
+    #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
     pub(crate) round_states: OnceLock<Arc<RoundStates>>,
 }
 
@@ -62,6 +63,7 @@ impl ConnectionContext {
     }
 
     /// Returns what seals or keeps the states of requests between their rounds.
+    #[cfg(feature = "ask")]
     pub(crate) fn round_states(&self) -> &Arc<RoundStates> {
         #[cfg(feature = "sealed-state")]
         return &self.engine.round_states;
@@ -198,9 +200,9 @@ impl<'a> RequestContext<'a> {
         let session = self.session_capabilities();
         let own = || self.params.meta.client_capabilities.map_or("{}", crate::jsonrpc::RawJson::text);
         let capabilities = session.as_deref().unwrap_or_else(own);
-        let extensions = crate::handler::ask::object_member(capabilities, "extensions");
-        let settings =
-            extensions.and_then(|extensions| crate::handler::ask::object_member(extensions, crate::ui::EXTENSION));
+        let object_member = crate::jsonrpc::object_member;
+        let extensions = object_member(capabilities, "extensions");
+        let settings = extensions.and_then(|extensions| object_member(extensions, crate::ui::EXTENSION));
         settings.is_some_and(crate::ui::shows_pages)
     }
 

@@ -171,6 +171,7 @@ impl Operation {
     }
 
     /// Links the span to that of the request that this one continues.
+    #[cfg(feature = "ask")]
     pub(crate) fn continues(&self, traceparent: &str) {
         let earlier = TraceCarrier::validated(|key| (key == 0).then_some(Cow::Borrowed(traceparent)));
         if !self.span.is_disabled() && !earlier.is_empty() {
@@ -179,6 +180,7 @@ impl Operation {
     }
 
     /// Returns the `traceparent` of the span, unless it is not recorded.
+    #[cfg(feature = "ask")]
     pub(crate) fn traceparent(&self) -> Option<String> {
         let is_recorded = !self.span.is_disabled() && self.unsampled.is_none();
         if is_recorded { self.carrier().traceparent.map(Cow::into_owned) } else { None }

@@ -103,6 +103,30 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Returns the answers to the questions of an earlier round, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if they are not an object.
+    pub(crate) fn input_responses(&self) -> Result<Option<RawJson<'a>>, Fault> {
+        let responses = self.input_responses.filter(|json| !json.is_null());
+        if responses.is_some_and(|json| !json.is_object()) {
+            return Err(Fault::invalid_params("`inputResponses` must be an object"));
+        }
+        Ok(responses)
+    }
+
+    /// Returns the state of an earlier round, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if it is not a string.
+    pub(crate) fn request_state(&self) -> Result<Option<Cow<'a, str>>, Fault> {
+        let state = self.request_state.filter(|json| !json.is_null());
+        let not_a_string = || Fault::invalid_params("`requestState` must be a string");
+        state.map(|json| json.string().ok_or_else(not_a_string)).transpose()
+    }
+
     /// Returns the cursor of a list, if there is one.
     ///
     /// # Errors
@@ -112,6 +136,13 @@ impl<'a> Params<'a> {
         let cursor = self.member("cursor").filter(|json| !json.is_null());
         cursor.map(|json| string(Some(json), "cursor")).transpose()
     }
+}
+
+/// Returns the error of a state that is invalid, has expired, or belongs to another request. The reason is logged and
+/// not sent to the client.
+pub(crate) fn invalid_request_state(reason: &'static str) -> Fault {
+    tracing::warn!(reason, "rejected a `requestState`");
+    Fault::invalid_params("`requestState` is invalid for this request or has expired: retry without it")
 }
 
 impl<'a> Meta<'a> {

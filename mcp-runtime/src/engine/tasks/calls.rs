@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     engine::{
-        call::prepare::{answer_with, call_function, call_with, prepare, requester, run, share},
+        call::prepare::{answer_with, call_function, call_with, prepare, run, share},
+        client_requests::requester,
         layers,
         request::{context::RequestContext, params},
     },

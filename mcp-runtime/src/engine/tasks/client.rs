@@ -9,9 +9,9 @@ use std::{
 use super::{encode, inbox::TaskInbox, task::Task};
 use crate::{
     engine::{
-        client_requests::{into_result, session_ended},
-        live_requester::LiveRequester,
+        client_requests::{LiveRequester, into_result},
         outbox::Outbox,
+        pending_requests::session_ended,
         session::Session,
     },
     error::Fault,

@@ -6,7 +6,7 @@ use tokio::sync::{Notify, SetOnce, oneshot};
 
 use super::task::TaskInput;
 use crate::{
-    engine::client_requests::InputResponse, error::Fault, excerpt::beginning, handler::ask::Question, mutex::Mutex,
+    engine::pending_requests::InputResponse, error::Fault, excerpt::beginning, handler::ask::Question, mutex::Mutex,
 };
 
 /// The maximum size of a status message in bytes.

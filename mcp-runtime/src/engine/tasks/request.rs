@@ -16,8 +16,8 @@ use super::{
 use crate::{
     engine::{
         call::running,
-        client_requests::InputResponse,
         description::TASKS_EXTENSION,
+        pending_requests::InputResponse,
         request::{params::Params, source::SenderAccess},
     },
     error::Fault,

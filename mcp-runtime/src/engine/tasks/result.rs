@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     engine::{
-        client_requests::{InputResponse, PendingRequest, send_request, session_ended},
         outbox::Outbox,
+        pending_requests::{InputResponse, PendingRequest, send_request, session_ended},
         session::Session,
     },
     error::Fault,

@@ -10,7 +10,7 @@ use crate::{
     auth::Scopes,
     backend::{BackendError, Record, RecordVersion, Timestamp, time::millis},
     counters::Counter,
-    engine::{client_requests::InputResponse, limits::TaskLimits},
+    engine::{limits::TaskLimits, pending_requests::InputResponse},
     error::Fault,
     handler::ask::{Capability, Question},
 };

@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     error::Fault,
-    jsonrpc::raw::{self, Kind},
+    jsonrpc::{object_member, raw},
     revision::{Feature, Features},
 };
 
@@ -111,11 +111,6 @@ impl Capability {
 pub(crate) fn announces_root_changes(capabilities: &str) -> bool {
     let roots = object_member(capabilities, "roots");
     roots.and_then(|roots| raw::member(roots, "listChanged")) == Some("true")
-}
-
-/// Returns a member that is an object. Members of any other type do not declare a capability.
-pub(crate) fn object_member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    raw::member(object, name).filter(|value| raw::kind(value) == Kind::Object)
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ mod sample_request;
 mod url_completion;
 
 pub use capability::Capability;
-pub(crate) use capability::{announces_root_changes, object_member};
+pub(crate) use capability::announces_root_changes;
 pub use elicitation::{Answer, Elicit, Elicitation, FormElicitation, UrlElicitation};
 pub use field::{
     Choice, ChoiceSet, ElicitChoice, ElicitField, FieldKind, FieldType, FormField, check_field,
     default_json as field_default_json, field_type,
 };
 pub(crate) use question::AskOptions;
-pub use question::{Ask, ClientProgress, InvalidAnswer, ListRoots, Question, Root, WithOptions, encoded_question};
+pub use question::{Ask, InvalidAnswer, ListRoots, Question, Root, WithOptions, encoded_question};
 pub use requested_schema::FormContent;
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
 pub use sample_request::{IncludeContext, SampleRequest, ToolChoice};

@@ -11,6 +11,7 @@ use super::{Capability, url_completion::TrackedElicitation};
 use crate::{
     debug::debug,
     error::Fault,
+    handler::ClientProgress,
     handler::schema::{Checker, SchemaError, Violation, decoding_violation},
     jsonrpc::raw,
     revision::{Features, Revision, dialect_of, encode::Object},
@@ -310,35 +311,6 @@ impl Ask for ListRoots {
         };
         Ok(result["roots"].as_array().into_iter().flatten().map(root).collect())
     }
-}
-
-/// Progress that the client reports about a request of the server.
-///
-/// ```
-/// use mcp_runtime::{
-///     Context, Fault,
-///     ask::{Ask, SampleRequest, SampleResult},
-/// };
-///
-/// # #[allow(dead_code)]
-/// async fn ask(ctx: &Context) -> Result<SampleResult, Fault> {
-///     let request = SampleRequest::new("Write a poem.").on_progress(|progress| {
-///         tracing::debug!(done = progress.progress, total = progress.total, "the model is writing");
-///     });
-///     ctx.ask(request).await
-/// }
-/// ```
-///
-/// See [Progress](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ClientProgress {
-    /// The progress so far. It increases with each report.
-    pub progress: f64,
-    /// The progress at which the request is complete, if known.
-    pub total: Option<f64>,
-    /// A message for the user, truncated to 1024 bytes.
-    pub message: Option<String>,
 }
 
 /// A request to the client with options: what [`Ask::timeout`], [`Ask::extend_on_progress`] and [`Ask::on_progress`]

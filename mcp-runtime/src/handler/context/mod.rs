@@ -3,6 +3,7 @@
 
 mod messages;
 mod notifications;
+#[cfg(feature = "ask")]
 mod questions;
 mod request;
 

@@ -8,8 +8,8 @@ use super::Context;
 use crate::{
     auth::{Hierarchy, Identity, Scopes},
     error::Fault,
-    handler::{ask::object_member, caller::ClientInfo},
-    jsonrpc::{RawJson, raw},
+    handler::caller::ClientInfo,
+    jsonrpc::{RawJson, object_member, raw},
     revision::{Feature, Revision},
     telemetry::{Telemetry as _, TraceCarrier, TraceContext},
     trace_context::{is_baggage, is_traceparent, is_tracestate},

@@ -23,7 +23,7 @@ use crate::{
     },
     error::Fault,
     excerpt::{beginning, excerpt},
-    handler::{CallConnection as _, ask::ClientProgress},
+    handler::{CallConnection as _, ClientProgress},
     jsonrpc::{Id, RawJson, ResponseBody, raw},
     mutex::Mutex,
     revision::{self, encode::Object},
@@ -161,6 +161,7 @@ impl PendingRequests {
     }
 
     /// Returns the processes that know the session. Returns `None` if this is the only one.
+    #[cfg(feature = "ask")]
     pub(in crate::engine) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
         self.table().replicas.get()
     }
@@ -338,6 +339,7 @@ pub(in crate::engine) struct PendingRequest {
     id: u64,
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
     /// The progress of the client, if it was asked for progress.
+    #[cfg_attr(not(feature = "ask"), expect(dead_code, reason = "only questions ask for progress"))]
     pub(super) progress: Option<ProgressReceiver>,
     pending: Arc<PendingRequests>,
     outbox: Arc<Outbox>,
@@ -345,6 +347,7 @@ pub(in crate::engine) struct PendingRequest {
 
 impl PendingRequest {
     /// Returns the error of a request that was withdrawn.
+    #[cfg(feature = "ask")]
     pub(super) fn withdrawn(&self) -> Fault {
         if self.pending.table().state.lock().is_closed {
             return Fault::internal("the session ended before the client answered");
@@ -388,14 +391,6 @@ pub(crate) enum InputResponse {
     Result(String),
     /// The message of the error that the client responded with.
     Error(String),
-}
-
-/// Turns the response to a request into the result that the function receives.
-pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
-    match response {
-        InputResponse::Result(json) => Ok(json),
-        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
-    }
 }
 
 /// The maximum size of a message in bytes. A longer message is truncated.

@@ -9,12 +9,13 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{
-    client_requests::{into_result, send_request, session_ended, wait_for_response},
-    outbox::Outbox,
-    session::{Session, SessionInfo},
-};
+use super::wait::{into_result, wait_for_response};
 use crate::{
+    engine::{
+        outbox::Outbox,
+        pending_requests::{send_request, session_ended},
+        session::{Session, SessionInfo},
+    },
     error::Fault,
     handler::{
         AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientRequester, OnceValues, SessionPeer,
