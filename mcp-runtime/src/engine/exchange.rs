@@ -133,7 +133,7 @@ impl Outbox {
     /// Becomes ready when there are encoded lines.
     #[cfg(feature = "cluster")]
     pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.poll_contents(cx, |contents| !contents.lines.is_empty())
+        self.poll_contents(cx, true)
     }
 
     /// Becomes ready when there is something to [`drain`](Self::drain), or when every call has finished.
@@ -176,6 +176,20 @@ impl Outbox {
     /// Returns the class of the fault with which a call ended.
     pub(crate) fn fault(&self) -> Option<FaultClass> {
         self.contents().fault
+    }
+
+    /// Waits until there are pending notifications, or the output is closed.
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn until_pending(&self) {
+        self.until(|contents| contents.is_closed || !contents.pending.is_empty()).await;
+    }
+
+    /// Encodes the pending notifications at the end of a buffer. Leaves the lines.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn drain_pending(&self, into: &mut Vec<u8>) {
+        // Written without the lock, under which a subscription queues itself.
+        let pending = std::mem::take(&mut self.contents().pending);
+        pending.iter().for_each(|pending| pending.write(into));
     }
 
     /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.

@@ -46,14 +46,16 @@ impl Outbox {
 
     /// Becomes ready when there is something to [`drain`](Self::drain).
     pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.poll_contents(cx, |contents| !contents.is_empty())
+        self.poll_contents(cx, false)
     }
 
-    pub(super) fn poll_contents(&self, cx: &mut TaskContext<'_>, is_ready: impl FnOnce(&Contents) -> bool) -> Poll<()> {
+    pub(super) fn poll_contents(&self, cx: &mut TaskContext<'_>, waits_for_lines: bool) -> Poll<()> {
         let mut contents = self.contents();
-        if is_ready(&contents) {
+        let is_empty = if waits_for_lines { contents.lines.is_empty() } else { contents.is_empty() };
+        if !is_empty {
             return Poll::Ready(());
         }
+        contents.waits_for_lines = waits_for_lines;
         match &mut contents.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             None => contents.waker = Some(cx.waker().clone()),
@@ -78,7 +80,7 @@ impl Outbox {
         self.until(|contents| contents.readers > 0).await;
     }
 
-    async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
+    pub(super) async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
         loop {
             // Registered before the check, so that no change is missed.
             let changed = self.changed().notified();
@@ -164,10 +166,15 @@ impl Outbox {
     pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
         let mut contents = self.contents();
         // The subscription may have ended in the meantime.
-        if !pending.is_ended() {
-            contents.pending.push(pending);
+        if pending.is_ended() {
+            return;
+        }
+        contents.pending.push(pending);
+        if !contents.waits_for_lines {
             contents.wake();
         }
+        drop(contents);
+        self.notify_waiters();
     }
 
     /// Removes subscriptions that have ended from the queue.
@@ -284,6 +291,8 @@ pub(super) struct Contents {
     /// The number of streams that carry the output to the client.
     pub(super) readers: u32,
     pub(super) waker: Option<Waker>,
+    /// Whether the waker waits for lines only.
+    pub(super) waits_for_lines: bool,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     pub(super) close_after: Option<Duration>,
     /// The class of the fault with which a call ended.

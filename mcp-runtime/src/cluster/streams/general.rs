@@ -1,7 +1,8 @@
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -17,7 +18,7 @@ use super::{
     ReplicaStreams,
     local_entries::{LocalEntries, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
-    open_responses::{Reader, ReaderRecord},
+    open_responses::{OpenResponse, Reader, ReaderRecord},
     shared_events::{Closed, Feed, FollowedEvents},
     writer::Writer,
 };
@@ -39,16 +40,19 @@ use crate::{
 /// The highest position that an event can have. Clients choose the positions to resume from, and not every backend can
 /// compute with all numbers.
 const MAX_POSITION: u64 = u32::MAX as u64;
+/// The highest number of a notification of a change, after which they start at 0 again.
+const MAX_CHANGE: u32 = i32::MAX as u32;
 
 /// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes the streams of calls; this
 /// type follows the stream of messages that belong to no request.
 ///
 /// All replicas write their messages to one log. The response follows this log, whichever replica it is open on.
 ///
-/// Every replica that knows the session hears of every change. Only the replica whose response has sent everything that
-/// the log contains writes notifications of changes, so that a flood of changes does not fill the log. At the other
-/// replicas, they stay pending. The copy of a session that was opened at another replica begins with everything pending,
-/// so that no change is lost when the stream moves: the client may be notified of a change twice.
+/// Notifications of changes are not logged. Every replica that knows the session hears of every change and keeps it
+/// pending until a response of its own has sent everything that the log contains, and then the notification. The next
+/// response of the replica repeats what an earlier one has sent, unless the client names the last notification, and the
+/// copy of a session that was opened at another replica begins with everything pending. So no change is lost when a
+/// connection ends or the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(crate) struct SessionStreams {
     streams: Arc<ReplicaStreams>,
@@ -61,9 +65,36 @@ pub(crate) struct SessionStreams {
     /// Runs the task that writes the log, which exists only while there is something to write.
     runtime: Handle,
     is_writing: AtomicBool,
-    /// The numbers of the responses of this replica that have sent everything that the log contains, at most one for each
-    /// open connection. There is more than one while a response that was replaced has not yet ended.
-    caught_up: Mutex<Vec<u64>>,
+    session: Weak<Session>,
+    changes: Mutex<SentChanges>,
+}
+
+/// The notifications of changes that the responses of this replica have sent.
+#[derive(Debug)]
+struct SentChanges {
+    /// The number of the response that sends them. Responses that it has replaced do not.
+    response: u64,
+    /// The number of the last one. The first is random, so that replicas do not use the same numbers.
+    last: u32,
+}
+
+/// The number of an event: a position in the log, and the last notification of a change that was sent before or with it.
+#[derive(Debug, Clone, Copy)]
+struct EventNumber {
+    position: u64,
+    change: u32,
+}
+
+impl EventNumber {
+    /// Returns `None` for numbers that no event has.
+    fn decode(number: u64) -> Option<Self> {
+        let (position, change) = (number & MAX_POSITION, u32::try_from(number >> u32::BITS).ok()?);
+        (change <= MAX_CHANGE).then_some(Self { position, change })
+    }
+
+    fn encode(self) -> u64 {
+        u64::from(self.change) << u32::BITS | self.position
+    }
 }
 
 /// The log of the messages of a session that belong to no request, and what this replica has appended to it.
@@ -82,6 +113,8 @@ struct GeneralResponse {
     number: u64,
     /// The position in the log.
     at: u64,
+    /// The number of the last notification of a change.
+    change: u32,
     reader: Reader,
 }
 
@@ -97,18 +130,22 @@ impl SharedStreams for Arc<SessionStreams> {
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
         Box::pin(async move {
             match event {
+                None => with_timeout(self.open_general(None)).await,
+                Some((GENERAL, number)) => match EventNumber::decode(number) {
+                    Some(after) => with_timeout(self.open_general(Some(after))).await,
+                    None => Ok(Resumption::Unknown),
+                },
                 Some((_, at)) if at > MAX_POSITION => Ok(Resumption::Unknown),
-                Some((stream, at)) if stream != GENERAL => {
+                Some((stream, at)) => {
                     with_timeout(self.streams.resume(&self.session_id, stream, at, self.dialect)).await
                 }
-                event => with_timeout(self.open_general(event.map(|(_, at)| at))).await,
             }
         })
     }
 }
 
 impl SessionStreams {
-    pub(super) fn new(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
+    pub(super) fn new(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Arc<Session>) -> Arc<Self> {
         Arc::new(Self {
             streams: Arc::clone(streams),
             session_id: Arc::clone(id),
@@ -117,12 +154,13 @@ impl SessionStreams {
             general: OnceLock::new(),
             runtime: Handle::current(),
             is_writing: AtomicBool::new(false),
-            caught_up: Mutex::default(),
+            session: Arc::downgrade(session),
+            changes: Mutex::new(SentChanges { response: 0, last: random_number() }),
         })
     }
 
     /// Starts to write the log of messages that belong to no request until the session ends.
-    pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
+    pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Arc<Session>) -> Arc<Self> {
         let started = Self::new(streams, id, session);
         if started.poll_due().is_ready() {
             Arc::clone(&started).wake();
@@ -137,12 +175,12 @@ impl SessionStreams {
         })
     }
 
-    /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
-    /// after the last event that an earlier response has carried. Any other response that carries the stream ends.
-    async fn open_general(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
+    /// Opens the stream for a response, which begins after an event or else after the last event that an earlier response
+    /// has carried. Any other response that carries the stream ends.
+    async fn open_general(self: &Arc<Self>, after: Option<EventNumber>) -> Result<Resumption, BackendError> {
         let ReplicaStreams { responses, replica, .. } = &*self.streams;
         let slot = replica.join().await?;
-        let at = match position {
+        let at = match after.map(|after| after.position) {
             Some(0) => 0,
             Some(at) => match self.general().log.read(at - 1).await? {
                 Some(entries) if !entries.is_empty() => at,
@@ -151,13 +189,14 @@ impl SessionStreams {
             None => ReaderRecord::load(replica, &self.session_id).await?.map_or(0, |known| known.position),
         };
         let number = replica.next_id(slot);
-        let registration = responses.resume(&self.session_id, GENERAL, number);
+        let registration = self.replace_response(number, after);
         let record = ReaderRecord { slot, position: at, is_open: true };
         let reader = Reader::open(replica, &self.session_id, record).await?;
         registration.announce().await?;
         let (feed, items) = Feed::new(at);
         let (stream, local) = (Arc::clone(self), self.general().local.follow());
-        let response = GeneralResponse { stream, local, number, at, reader };
+        let change = after.map_or(0, |after| after.change);
+        let response = GeneralResponse { stream, local, number, at, change, reader };
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         tokio::spawn(response.run(feed));
@@ -171,11 +210,7 @@ impl SessionStreams {
         // Another task takes what it finds after it has been registered for the next message.
         while !self.is_writing.swap(true, Ordering::AcqRel) {
             let is_closed = self.outbox.is_closed();
-            if self.writes_changes() {
-                self.outbox.drain(&mut lines);
-            } else {
-                self.outbox.drain_lines(&mut lines);
-            }
+            self.outbox.drain_lines(&mut lines);
             let mut entries = Vec::new();
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 // If the replica gets no slot for too long, the messages are lost, as they are if the append below
@@ -186,7 +221,6 @@ impl SessionStreams {
             }
             lines.clear();
             if !entries.is_empty() {
-                self.caught_up.lock().clear();
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
                 let GeneralLog { log, local } = self.general();
                 persist(|| local.append(log, &entries, MAX_LOGGED_BYTES), |_| true).await;
@@ -209,28 +243,53 @@ impl SessionStreams {
         let mut cx = Context::from_waker(&waker);
         // Registers the waker before the checks, so that no change is missed.
         let lines = self.outbox.poll_lines(&mut cx);
-        if self.outbox.is_closed() {
-            Poll::Ready(())
-        } else if self.writes_changes() {
-            self.outbox.poll_output(&mut cx)
-        } else {
-            lines
-        }
+        if self.outbox.is_closed() { Poll::Ready(()) } else { lines }
     }
 
-    fn writes_changes(&self) -> bool {
-        !self.caught_up.lock().is_empty()
+    /// Registers a response that begins after an event, in place of an earlier response. It repeats the notifications of
+    /// changes that the earlier one has sent, unless the client has received the last of them.
+    fn replace_response(&self, response: u64, after: Option<EventNumber>) -> OpenResponse {
+        let mut changes = self.changes.lock();
+        changes.response = response;
+        if after.is_none_or(|after| after.change != changes.last)
+            && let Some(session) = self.session.upgrade()
+            && let Some(subscriber) = &session.subscriber
+        {
+            subscriber.repeat();
+        }
+        self.streams.responses.resume(&self.session_id, GENERAL, response)
     }
 
-    /// Records that a response has sent everything that the log contains.
-    fn add_caught_up(&self, number: u64) {
-        let mut caught_up = self.caught_up.lock();
-        if !caught_up.contains(&number) {
-            caught_up.push(number);
-            drop(caught_up);
-            self.outbox.wake();
+    /// Takes the pending notifications of changes for a response, with the number of each.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the response was replaced.
+    fn take_changes(&self, response: u64) -> Result<Vec<(u32, Vec<u8>)>, Closed> {
+        let mut changes = self.changes.lock();
+        if changes.response != response {
+            return Err(Closed);
         }
+        let mut lines = Vec::new();
+        self.outbox.drain_pending(&mut lines);
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.map(|line| (changes.next(), line.to_vec())).collect())
     }
+}
+
+impl SentChanges {
+    fn next(&mut self) -> u32 {
+        self.last = (self.last + 1) & MAX_CHANGE;
+        self.last
+    }
+}
+
+/// Returns a random number of a notification.
+fn random_number() -> u32 {
+    let mut bytes = [0; 4];
+    // Without randomness, replicas use the same numbers.
+    let _ = crate::random::fill(&mut bytes);
+    u32::from_le_bytes(bytes) & MAX_CHANGE
 }
 
 /// The outbox keeps a session's streams as its waker, which costs less than a task that waits.
@@ -246,9 +305,8 @@ impl GeneralResponse {
     /// in place.
     async fn run(mut self, feed: Feed) {
         let _: Result<(), Closed> = self.follow(&feed).await;
-        self.stream.caught_up.lock().retain(|number| *number != self.number);
         self.stream.outbox.close_reader();
-        Box::pin(self.reader.close(feed.taken())).await;
+        Box::pin(self.reader.close(feed.taken() & MAX_POSITION)).await;
     }
 
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
@@ -261,7 +319,6 @@ impl GeneralResponse {
                     Box::pin(self.send(&entries, feed)).await?;
                     // More entries may follow a full page. The wait for the next entry ends at once if one exists.
                     if entries.len() < PAGE {
-                        self.stream.add_caught_up(self.number);
                         if !self.stream.outbox.is_closed() {
                             self.wait(renew_at, &mut wait_backoff, feed).await?;
                         } else if entries.is_empty() {
@@ -278,7 +335,7 @@ impl GeneralResponse {
             let now = Instant::now();
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
-                Box::pin(self.reader.renew(feed.taken())).await;
+                Box::pin(self.reader.renew(feed.taken() & MAX_POSITION)).await;
                 let kept = Box::pin(self.stream.general().log.keep_alive(self.at)).await;
                 if kept.is_ok_and(|append| append.last().number() < self.at) {
                     // The backend has lost the log, and begins a new one.
@@ -288,19 +345,31 @@ impl GeneralResponse {
         }
     }
 
-    /// Waits until there may be further entries, or until something else is due.
-    async fn wait(&self, renew_at: Instant, backoff: &mut Backoff, feed: &Feed) -> Result<(), Closed> {
-        tokio::select! {
-            () = self.local.appended(self.at) => {}
-            appended = self.stream.general().log.appended(self.at) => match appended {
-                Ok(()) => backoff.reset(),
-                Err(_) => backoff.wait().await,
-            },
-            _ = self.stream.outbox.until_closed() => {}
-            () = sleep_until(renew_at) => {}
-            () = feed.closed() => return Err(Closed),
+    /// Sends notifications of changes until there may be further entries, or until something else is due.
+    async fn wait(&mut self, renew_at: Instant, backoff: &mut Backoff, feed: &Feed) -> Result<(), Closed> {
+        let stream = Arc::clone(&self.stream);
+        let mut appended = pin!(stream.general().log.appended(self.at));
+        loop {
+            for (change, line) in self.stream.take_changes(self.number)? {
+                self.change = change;
+                self.send_line(&line, feed).await?;
+            }
+            tokio::select! {
+                () = self.local.appended(self.at) => {}
+                appended = &mut appended => match appended {
+                    Ok(()) => backoff.reset(),
+                    Err(_) => backoff.wait().await,
+                },
+                () = self.stream.outbox.until_pending() => {
+                    if !self.stream.outbox.is_closed() {
+                        continue;
+                    }
+                }
+                () = sleep_until(renew_at) => {}
+                () = feed.closed() => return Err(Closed),
+            }
+            return Ok(());
         }
-        Ok(())
     }
 
     /// Returns the next entries. Returns none if there are no newer entries.
@@ -330,10 +399,15 @@ impl GeneralResponse {
             let position = entry.position.number();
             self.at = position;
             if let Some(Entry::Message { line, .. }) = Entry::decode(&entry.value) {
-                feed.send(StreamItem::Event { position, line: line.to_vec().into() }).await?;
+                self.send_line(line, feed).await?;
             }
         }
         Ok(())
+    }
+
+    async fn send_line(&self, line: &[u8], feed: &Feed) -> Result<(), Closed> {
+        let number = EventNumber { position: self.at, change: self.change };
+        feed.send(StreamItem::Event { position: number.encode(), line: line.to_vec().into() }).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::subscriber::Subscriptions;
 #[cfg(feature = "http")]
-use super::subscriber::{Subject, Subscriber, release};
+use super::subscriber::{Subject, Subscriber, Subscription, release};
 use crate::registry::ListSet;
 
 impl Subscriptions {
@@ -48,6 +48,11 @@ impl Subscriber {
             ended.into_iter().for_each(|(uri, guard)| release(&uri, guard));
             added.iter().for_each(|uri| self.announce(uri, &|_| true));
         }
+    }
+
+    /// Notifies again of everything that it has notified of, because the client may not have received it.
+    pub(crate) fn repeat(&self) {
+        self.subscriptions().iter().for_each(Subscription::repeat);
     }
 
     /// Notifies of these lists and of all resources as if they had changed.

@@ -10,7 +10,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -298,13 +298,17 @@ impl Drop for Subscriber {
 }
 
 /// The flag of a subscription whose notifications are held back until its subscriber is ready.
-const HELD: u8 = 0x40;
+const HELD: u16 = 0x4000;
 /// The flag of a subscription that has ended.
-const ENDED: u8 = 0x80;
+const ENDED: u16 = 0x8000;
 /// The pending change of a subscription to a resource.
-const UPDATED: u8 = 1;
+const UPDATED: u16 = 1;
+/// The pending changes.
+const PENDING: u16 = 0x7f;
+/// The distance of the bits of changes that were written from those of pending changes.
+const WRITTEN: u32 = 7;
 
-const _: () = assert!((ListSet::ALL.0 | UPDATED) & (HELD | ENDED) == 0, "more lists than bits: widen `pending`");
+const _: () = assert!((ListSet::ALL.0 as u16 | UPDATED) & !PENDING == 0, "more lists than bits: widen `state`");
 
 /// The subscription of one subscriber to one subject.
 ///
@@ -313,8 +317,8 @@ const _: () = assert!((ListSet::ALL.0 | UPDATED) & (HELD | ENDED) == 0, "more li
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(super) number: u64,
-    /// The pending changes and the flags, as bits.
-    pending: AtomicU8,
+    /// The pending changes, the changes that were written, and the flags, as bits.
+    state: AtomicU16,
     subject: Subject,
     /// The JSON of the request id that the notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
@@ -332,12 +336,12 @@ pub(super) enum Subject {
 
 impl Subscription {
     pub(super) fn new(number: u64, subject: Subject, subscription_id: Option<Arc<str>>, outbox: Weak<Outbox>) -> Self {
-        Self { number, pending: AtomicU8::new(0), subject, subscription_id, outbox }
+        Self { number, state: AtomicU16::new(0), subject, subscription_id, outbox }
     }
 
     /// Holds notifications back until [`release`](Self::release).
     pub(super) fn held(self) -> Self {
-        Self { pending: AtomicU8::new(HELD), ..self }
+        Self { state: AtomicU16::new(HELD), ..self }
     }
 
     pub(super) fn subject(&self) -> &Subject {
@@ -355,7 +359,7 @@ impl Subscription {
     /// Marks the subscribed lists among `changed` as pending.
     pub(super) fn lists_changed(self: &Arc<Self>, changed: ListSet) {
         if let Subject::Lists(lists) = self.subject {
-            self.mark(changed.0 & lists.0);
+            self.mark(u16::from(changed.0 & lists.0));
         }
     }
 
@@ -364,10 +368,17 @@ impl Subscription {
         self.mark(UPDATED);
     }
 
-    fn mark(self: &Arc<Self>, changes: u8) {
-        if changes != 0 && self.pending.fetch_or(changes, Ordering::AcqRel) == 0 {
+    fn mark(self: &Arc<Self>, changes: u16) {
+        if changes != 0 && self.state.fetch_or(changes, Ordering::AcqRel) & (PENDING | HELD | ENDED) == 0 {
             self.enqueue();
         }
+    }
+
+    /// Marks the changes that were written as pending.
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    pub(super) fn repeat(self: &Arc<Self>) {
+        let written = self.state.fetch_and(PENDING | HELD | ENDED, Ordering::AcqRel) >> WRITTEN & PENDING;
+        self.mark(written);
     }
 
     fn enqueue(self: &Arc<Self>) {
@@ -378,15 +389,15 @@ impl Subscription {
 
     /// Queues the notifications that were held back, and stops holding notifications back.
     pub(super) fn release(self: &Arc<Self>) {
-        let before = self.pending.fetch_and(!HELD, Ordering::AcqRel);
-        if before & HELD != 0 && before & !HELD != 0 {
+        let before = self.state.fetch_and(!HELD, Ordering::AcqRel);
+        if before & HELD != 0 && before & (PENDING | ENDED) != 0 {
             self.enqueue();
         }
     }
 
     /// Ends the subscription. Pending notifications are discarded.
     pub(super) fn end(&self) {
-        self.pending.fetch_or(ENDED, Ordering::AcqRel);
+        self.state.fetch_or(ENDED, Ordering::AcqRel);
     }
 
     fn write_line(&self, out: &mut Vec<u8>, method: &[&str], uri: Option<&str>) {
@@ -412,14 +423,17 @@ impl Subscription {
 impl PendingNotifications for Subscription {
     fn write(&self, out: &mut Vec<u8>) {
         // Changes from here on make it pending again.
-        let pending = self.pending.fetch_and(HELD | ENDED, Ordering::AcqRel);
-        if pending & ENDED != 0 {
+        let written = |state: u16| Some(state & !PENDING | (state & PENDING) << WRITTEN);
+        let before =
+            self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, written).unwrap_or_else(|before| before);
+        if before & ENDED != 0 {
             return;
         }
+        let pending = before & PENDING;
         match &self.subject {
             Subject::Resource(uri) => self.write_line(out, &["notifications/resources/updated"], Some(uri)),
             Subject::Lists(_) => {
-                for list in ListSet(pending).iter().filter_map(ListKind::announced) {
+                for list in ListSet(pending as u8).iter().filter_map(ListKind::announced) {
                     self.write_line(out, &["notifications/", list, "/list_changed"], None);
                 }
             }
@@ -427,7 +441,7 @@ impl PendingNotifications for Subscription {
     }
 
     fn is_ended(&self) -> bool {
-        self.pending.load(Ordering::Acquire) & ENDED != 0
+        self.state.load(Ordering::Acquire) & ENDED != 0
     }
 }
 

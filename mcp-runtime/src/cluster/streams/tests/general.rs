@@ -6,7 +6,7 @@ use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, noti
 use crate::{
     cluster::streams::SessionStreams,
     engine::{Session, Subscriber, Subscriptions},
-    registry::ListSet,
+    registry::{ListKind, ListSet},
     revision,
     transport::http::{
         session::SharedStreams as _,
@@ -22,7 +22,17 @@ struct SessionCopy {
 
 impl SessionCopy {
     fn of(backend: &Arc<Flaky>) -> Self {
-        let session = Arc::new(Session::for_test());
+        Self::subscribed(backend, &Arc::default())
+    }
+
+    /// A copy whose client is subscribed to all lists and to the resource `a:b`.
+    fn subscribed(backend: &Arc<Flaky>, subscriptions: &Arc<Subscriptions>) -> Self {
+        let mut session = Session::for_test();
+        let subscriber = Subscriber::of_session(subscriptions, &session.outbox, revision::newest_handshake());
+        subscriber.ready();
+        subscriber.subscribe_resource("a:b", &|_| true).unwrap();
+        session.subscriber = Some(subscriber);
+        let session = Arc::new(session);
         let streams = SessionStreams::start(&replica(backend, LEASE), &"session".into(), &session);
         Self { session, streams }
     }
@@ -110,10 +120,8 @@ async fn messages_that_were_not_taken_are_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_replaced_response_holds_no_changes_back() {
     let backend = Arc::new(Flaky::default());
-    let copies = [(); 2].map(|()| SessionCopy::of(&backend));
-    let subscriptions = Arc::<Subscriptions>::default();
-    let subscriber = Subscriber::of_session(&subscriptions, &copies[0].session.outbox, revision::newest_handshake());
-    subscriber.ready();
+    let subscriptions = Arc::default();
+    let copies = [SessionCopy::subscribed(&backend, &subscriptions), SessionCopy::of(&backend)];
     let replaced = copies[0].open(None).await;
     backend.set_delay(Duration::from_secs(2));
     notify(&copies[1].session.outbox, "read late");
@@ -127,6 +135,113 @@ async fn the_end_of_a_replaced_response_holds_no_changes_back() {
     subscriptions.lists_changed(ListSet::ALL);
     let (_, changed) = timeout(Duration::from_secs(1), event(&mut response)).await.expect("the change was lost");
     assert!(changed.ends_with("list_changed\"}"), "{changed}");
+}
+
+/// Receives notifications of a change of the tools and of an update of `a:b`, in any order. Returns the id of the last one.
+async fn both_changes(response: &mut StreamEvents) -> u64 {
+    let mut found = [event(response).await, event(response).await];
+    found.sort_by(|left, right| left.1.cmp(&right.1));
+    let [(one, updated), (other, listed)] = found;
+    assert!(updated.contains("resources/updated") && listed.contains("tools/list_changed"), "{updated} {listed}");
+    one.max(other)
+}
+
+async fn is_silent(response: &mut StreamEvents) -> bool {
+    timeout(Duration::from_secs(60), std::future::poll_fn(|cx| response.poll_next(true, cx))).await.is_err()
+}
+
+/// Changes are not written to the log: thousands of streams would write the same.
+#[tokio::test(start_paused = true)]
+async fn changes_need_no_operation_of_the_backend() {
+    let (backend, subscriptions) = (Arc::new(Flaky::default()), Arc::default());
+    let copy = SessionCopy::subscribed(&backend, &subscriptions);
+    let mut response = copy.open(None).await;
+    sleep(Duration::from_secs(1)).await;
+    let operations = backend.operations();
+    for _ in 0..3 {
+        subscriptions.lists_changed(ListKind::Tools.into());
+        subscriptions.resource_updated("a:b");
+        both_changes(&mut response).await;
+    }
+    assert_eq!(backend.operations(), operations);
+}
+
+/// A client whose connection has ended may not have received the last changes. The next response repeats them, unless the
+/// client names the last one. Later events have later ids.
+#[tokio::test(start_paused = true)]
+async fn the_next_response_repeats_changes_that_its_client_may_have_missed() {
+    // Whether the first response sent them, and whether the client names none, an earlier or the last event.
+    for taken in [true, false] {
+        for named in ["none", "earlier", "last"] {
+            let (backend, subscriptions) = (Arc::new(Flaky::default()), Arc::default());
+            let copy = SessionCopy::subscribed(&backend, &subscriptions);
+            let mut first = copy.open(None).await;
+            notify(&copy.session.outbox, "before");
+            let (before, _) = event(&mut first).await;
+            subscriptions.lists_changed(ListKind::Tools.into());
+            subscriptions.resource_updated("a:b");
+            let last = if taken { both_changes(&mut first).await } else { before };
+            sleep(Duration::from_secs(1)).await;
+            drop(first);
+            sleep(Duration::from_secs(1)).await;
+            let mut next = copy
+                .open(match named {
+                    "none" => None,
+                    "earlier" => Some(before),
+                    _ => Some(last),
+                })
+                .await;
+            if !(taken && named == "last") {
+                both_changes(&mut next).await;
+            }
+            assert!(is_silent(&mut next).await, "{taken} {named}");
+            notify(&copy.session.outbox, "after");
+            let (after, text) = event(&mut next).await;
+            assert_eq!(text, "after", "{taken} {named}");
+            assert!(after > last, "{taken} {named}");
+            // Nothing is repeated to a client that has received everything.
+            drop(next);
+            assert!(is_silent(&mut copy.open(Some(after)).await).await, "{taken} {named}");
+        }
+    }
+}
+
+/// Of two responses at one replica, the earlier one sends no changes, whose connection may be dead.
+#[tokio::test(start_paused = true)]
+async fn a_replaced_response_takes_no_changes() {
+    let (backend, subscriptions) = (Arc::new(Flaky::default()), Arc::default());
+    let copy = SessionCopy::subscribed(&backend, &subscriptions);
+    let replaced = copy.open(None).await;
+    subscriptions.lists_changed(ListKind::Tools.into());
+    let mut response = copy.open(None).await;
+    subscriptions.resource_updated("a:b");
+    both_changes(&mut response).await;
+    drop(replaced);
+    subscriptions.lists_changed(ListKind::Tools.into());
+    subscriptions.resource_updated("a:b");
+    both_changes(&mut response).await;
+}
+
+/// The other replica has heard of the same changes.
+#[tokio::test(start_paused = true)]
+async fn changes_follow_the_stream_to_another_replica() {
+    let (backend, subscriptions) = (Arc::new(Flaky::default()), [Arc::default(), Arc::<Subscriptions>::default()]);
+    let copies = [0, 1].map(|index| SessionCopy::subscribed(&backend, &subscriptions[index]));
+    let mut response = copies[0].open(None).await;
+    let mut last = None;
+    for round in 0..6 {
+        for subscriptions in &subscriptions {
+            subscriptions.lists_changed(ListKind::Tools.into());
+            subscriptions.resource_updated("a:b");
+        }
+        if round % 3 != 1 {
+            last = Some(both_changes(&mut response).await);
+        }
+        drop(response);
+        response = copies[(round + 1) % 2].open(last).await;
+        // The other replica still has to send them, whatever this one has sent.
+        last = Some(both_changes(&mut response).await);
+    }
 }
 
 /// Clients choose the positions, with which not every backend can compute.

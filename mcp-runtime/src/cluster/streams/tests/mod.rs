@@ -50,7 +50,7 @@ impl Call {
         let ids: Vec<_> = raw::elements(messages).filter_map(|call| Id::from_json(raw::member(call, "id")?)).collect();
         let ids = ids.iter().map(|id: &Id| id.as_json().to_owned()).collect();
         let calls = StreamCalls { ids, is_batch: message.starts_with('[') };
-        let session = SessionStreams::new(streams, &"session".into(), &Session::for_test());
+        let session = SessionStreams::new(streams, &"session".into(), &Arc::new(Session::for_test()));
         let response = session.open(calls, Arc::clone(&outbox), Vec::new(), StreamMemory::default());
         Self { outbox, response }
     }
