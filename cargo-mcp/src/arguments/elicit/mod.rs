@@ -15,7 +15,7 @@ use self::terminal::Reply;
 use crate::{
     arguments::{
         coerce::{ArgumentErrors, ArgumentWords, arguments},
-        schema::{InvalidValue, Schema},
+        schema::Schema,
     },
     failure::{Failure, nearest},
 };
@@ -186,7 +186,9 @@ fn validate_form(form: Map<String, Value>, schema: &Map<String, Value>, message:
     let schema = Schema::new(schema);
     let mut errors = ArgumentErrors::default();
     check_form(&form, schema, &mut errors);
-    check_required(&form, schema, &mut errors);
+    for name in schema.required().into_iter().filter(|name| !form.contains_key(*name)) {
+        errors.add(format!("missing field `{name}`"));
+    }
     errors.into_result(&format!("the answer to “{message}”"))?;
     Ok(Reply::Accept(form))
 }
@@ -222,20 +224,13 @@ fn check_form(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut Argume
     }
 }
 
-/// Checks that all required fields are present.
-fn check_required(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut ArgumentErrors) {
-    for name in schema.required().into_iter().filter(|name| !form.contains_key(*name)) {
-        errors.add(format!("missing field `{name}`"));
-    }
-}
-
 /// Checks one value.
 ///
 /// # Errors
 ///
 /// Fails if the value does not match the schema.
-fn check_field(value: &Value, schema: Schema<'_>) -> Result<(), InvalidValue> {
-    if schema.admits(value) { Ok(()) } else { Err(InvalidValue::new(schema)) }
+fn check_field(value: &Value, schema: Schema<'_>) -> Result<(), String> {
+    if schema.admits(value) { Ok(()) } else { Err(schema.expected()) }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::check_field;
 use crate::{
     arguments::{
         coerce::coerce,
-        schema::{InvalidValue, Schema, display_value},
+        schema::{Choice, Schema, display_value},
     },
     failure::Failure,
     output::{DIM, NAME, errln, escape, escape_line},
@@ -188,7 +188,7 @@ impl Display for MenuItem {
 
 fn entries(schema: Schema<'_>) -> Vec<MenuItem> {
     let choices = schema.choices().unwrap_or_default();
-    let entry = |choice: &crate::arguments::schema::Choice<'_>| MenuItem {
+    let entry = |choice: &Choice<'_>| MenuItem {
         value: Some(choice.value.clone()),
         label: escape_line(&choice.title.map_or_else(|| choice.name(), str::to_owned)),
     };
@@ -237,17 +237,11 @@ impl FieldPrompt<'_> {
         let is_initial =
             |entry: &MenuItem| initial.is_some_and(|values| entry.value.iter().any(|it| values.contains(it)));
         let start: Vec<usize> = (0..entries.len()).filter(|at| is_initial(&entries[*at])).collect();
-        let (min, max) = (schema.number("minItems"), schema.number("maxItems"));
-        let expected = schema.describe();
-        let optional = !self.required;
+        let (root, name, required) = (self.root.clone(), self.name.to_owned(), self.required);
         let validator = move |chosen: &[ListOption<&MenuItem>]| {
-            let count = chosen.len() as f64;
-            let is_valid = min.is_none_or(|min| count >= min) && max.is_none_or(|max| count <= max);
-            Ok(if is_valid || (optional && chosen.is_empty()) {
-                Validation::Valid
-            } else {
-                Validation::Invalid(escape(&format!("expected {expected}")).into_owned().into())
-            })
+            let values = chosen.iter().filter_map(|option| option.value.value.clone()).collect();
+            let property = Schema::new(&root).property(&name).filter(|_| required || !chosen.is_empty());
+            Ok(validation(property.map_or(Ok(()), |property| check_field(&values, property))))
         };
         let chosen = MultiSelect::new(&self.label, entries)
             .with_help_message(&self.help)
@@ -266,10 +260,7 @@ impl FieldPrompt<'_> {
             Ok(match (empty, required) {
                 (true, true) => Validation::Invalid("a value is required".into()),
                 (true, false) => Validation::Valid,
-                (false, _) => match value(text, &root, &name) {
-                    Ok(_) => Validation::Valid,
-                    Err(error) => Validation::Invalid(escape(&error.to_string()).into_owned().into()),
-                },
+                (false, _) => validation(value(text, &root, &name)),
             })
         };
         let default = self.initial.as_ref().map(display_value);
@@ -288,8 +279,15 @@ impl FieldPrompt<'_> {
     }
 }
 
+fn validation<T>(checked: Result<T, String>) -> Validation {
+    match checked {
+        Ok(_) => Validation::Valid,
+        Err(error) => Validation::Invalid(escape(&error).into_owned().into()),
+    }
+}
+
 /// Converts the text that the user typed to a valid value.
-fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, InvalidValue> {
+fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, String> {
     let Some(property) = Schema::new(root).property(name) else { return Ok(text.into()) };
     let value = coerce(text, property)?;
     check_field(&value, property)?;
