@@ -89,20 +89,18 @@ impl Refusal {
         url: &str,
         headers: &[(String, String)],
     ) -> Failure {
-        let sent = |failure: Failure| match &self.challenge {
-            Some(challenge) => failure.help(format_args!("the server sent `WWW-Authenticate: {challenge}`")),
-            None => failure,
-        };
+        let sent = self.challenge.map(|challenge| format!("the server sent `WWW-Authenticate: {challenge}`"));
         let has_token = has_token(headers);
         match &self.kind {
             RefusalKind::Unauthorized if has_token => {
-                sent(create(format!("{subject}: the server does not accept the token (HTTP 401)")))
+                create(format!("{subject}: the server does not accept the token (HTTP 401)"))
+                    .help_if(sent)
                     .help(format_args!("log in with `cargo mcp login {url}` and omit the token, or send a valid one"))
             }
             RefusalKind::Unauthorized => {
-                sent(create(format!("{subject} requires authorization (HTTP 401)"))).help(SEND_TOKEN)
+                create(format!("{subject} requires authorization (HTTP 401)")).help_if(sent).help(SEND_TOKEN)
             }
-            RefusalKind::Forbidden => sent(create(format!("access to {subject} is forbidden (HTTP 403)"))).help(
+            RefusalKind::Forbidden => create(format!("access to {subject} is forbidden (HTTP 403)")).help_if(sent).help(
                 "check that the server allows this host and that the token has permission; `--header` sends another token",
             ),
             RefusalKind::MissingScopes(scopes) => {

@@ -65,10 +65,8 @@ pub(crate) struct NamedServer<'a> {
 pub(crate) fn suggest_package(args: &TargetArgs, word: &str, failure: Failure) -> Failure {
     let Ok(workspace) = args.workspace() else { return failure };
     let names: Vec<&str> = workspace.servers().into_iter().map(|package| package.name.as_str()).collect();
-    match nearest(word, names) {
-        Some(near) => failure.help(format_args!("`{word}` is not a package of this workspace; did you mean `{near}`?")),
-        None => failure,
-    }
+    let near = nearest(word, names);
+    failure.help_if(near.map(|near| format!("`{word}` is not a package of this workspace; did you mean `{near}`?")))
 }
 
 /// Connects, runs `work`, and closes the connection.
@@ -280,42 +278,35 @@ impl Session {
 
     /// Returns the tools, or none if the server does not declare the capability.
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>, Failure> {
-        match self.server().capabilities.tools {
-            Some(_) => self.answer("tools/list", self.peer().list_all_tools()).await,
-            None => Ok(Vec::new()),
-        }
+        self.list("tools/list", |has| has.tools.is_some(), self.peer().list_all_tools()).await
     }
 
     pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, Failure> {
-        match self.server().capabilities.prompts {
-            Some(_) => self.answer("prompts/list", self.peer().list_all_prompts()).await,
-            None => Ok(Vec::new()),
-        }
+        self.list("prompts/list", |has| has.prompts.is_some(), self.peer().list_all_prompts()).await
     }
 
     pub(crate) async fn resources(&self) -> Result<Vec<Resource>, Failure> {
-        match self.server().capabilities.resources {
-            Some(_) => self.answer("resources/list", self.peer().list_all_resources()).await,
-            None => Ok(Vec::new()),
-        }
+        self.list("resources/list", |has| has.resources.is_some(), self.peer().list_all_resources()).await
     }
 
     pub(crate) async fn templates(&self) -> Result<Vec<ResourceTemplate>, Failure> {
-        match self.server().capabilities.resources {
-            Some(_) => {
-                let list = async {
-                    match self.peer().list_all_resource_templates().await {
-                        // Some servers with resources do not implement templates.
-                        Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-                            Ok(Vec::new())
-                        }
-                        listed => listed,
-                    }
-                };
-                self.answer("resources/templates/list", list).await
+        let list = async {
+            match self.peer().list_all_resource_templates().await {
+                // Some servers with resources do not implement templates.
+                Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Ok(Vec::new()),
+                listed => listed,
             }
-            None => Ok(Vec::new()),
-        }
+        };
+        self.list("resources/templates/list", |has| has.resources.is_some(), list).await
+    }
+
+    async fn list<T>(
+        &self,
+        method: &str,
+        is_declared: impl Fn(&ServerCapabilities) -> bool,
+        list: impl Future<Output = Result<Vec<T>, ServiceError>>,
+    ) -> Result<Vec<T>, Failure> {
+        if is_declared(&self.server().capabilities) { self.answer(method, list).await } else { Ok(Vec::new()) }
     }
 }
 
@@ -332,15 +323,9 @@ pub(crate) fn print_raw(result: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Converts an error response to a failure.
 pub(crate) fn rejection(session: &Session, what: &str, error: ErrorData) -> Failure {
-    let help = match (missing_capability_help(session, &error.message), &error.data) {
-        (Some(help), _) => Some(help.to_owned()),
-        (None, data) => data.as_ref().map(|data| format!("error data: {data}")),
-    };
-    let failure = Failure::response(what, error);
-    match help {
-        Some(help) => failure.help(help),
-        None => failure,
-    }
+    let help = missing_capability_help(session, &error.message).map(str::to_owned);
+    let help = help.or_else(|| Some(format!("error data: {}", error.data.as_ref()?)));
+    Failure::response(what, error).help_if(help)
 }
 
 /// Returns help if an error message mentions a capability that this client has not declared.
