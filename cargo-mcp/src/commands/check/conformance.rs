@@ -15,8 +15,8 @@ use super::{
 use crate::{
     arguments::uri_template::variables,
     failure::Failure,
-    probe::{self, RawSession, RequestError, RpcError, connection_failure},
-    raw_connection::TransportError,
+    probe::{self, METHOD_NOT_FOUND, RawSession, connection_failure},
+    raw_connection::RequestError,
     revision::Revision,
     target::{SHUTDOWN_TIMEOUT, Target},
 };
@@ -93,8 +93,8 @@ pub(crate) async fn handshakes(
             probe::Handshake::Rejected(how) => HandshakeOutcome::Refused(how),
             probe::Handshake::Invalid(why) => HandshakeOutcome::Failed(why),
             probe::Handshake::Failed(why) => {
-                lost = why.to_string();
-                HandshakeOutcome::Failed(lost.clone())
+                lost.clone_from(&why);
+                HandshakeOutcome::Failed(why)
             }
         };
         handshakes.push(RevisionCheck { revision, outcome });
@@ -154,11 +154,11 @@ async fn requests(findings: &mut Findings, session: &mut RawSession) -> Handshak
         }
     };
     let problem = match session.request("cargo-mcp/no-such-method", json!({})).await {
-        Err(RequestError::Rpc(RpcError { code: -32601, .. })) => None,
-        Err(RequestError::Rpc(RpcError { code, .. })) => {
+        Err(RequestError::Rpc { code: METHOD_NOT_FOUND, .. }) => None,
+        Err(RequestError::Rpc { code, .. }) => {
             Some(format!("the error code for an unknown method is {code}, expected -32601"))
         }
-        Err(RequestError::Transport(why)) => Some(format!("no response to an unknown method: {why}")),
+        Err(why) => Some(format!("no response to an unknown method: {why}")),
         Ok(_) => Some("an unknown method returns a result".to_owned()),
     };
     if let Some(problem) = problem {
@@ -224,7 +224,7 @@ async fn invalid_json(findings: &mut Findings, session: &mut RawSession, is_prog
     let message = match session.connection.send_raw("this is not JSON", INVALID_JSON_TIMEOUT).await {
         Ok(response) if response["error"]["code"] == -32700 => return,
         Ok(response) => format!("the response to invalid JSON is {response}"),
-        Err(TransportError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
+        Err(RequestError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
         Err(why) => format!("no response to invalid JSON: {why}"),
     };
     findings.add_to_server(codes::UNANSWERED_INVALID_JSON, message);

@@ -10,7 +10,7 @@ use reqwest::{
 use serde_json::{Value, json};
 use url::{Host, Url};
 
-use crate::{failure::Failure, raw_connection::root_cause};
+use crate::{client::identity, failure::Failure, raw_connection::root_cause};
 
 /// The maximum size of a metadata document in bytes.
 const MAX_DOCUMENT_BYTES: usize = 256 << 10;
@@ -56,7 +56,7 @@ impl<'a> Prober<'a> {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
-            "clientInfo": {"name": "cargo-mcp", "version": env!("CARGO_PKG_VERSION")},
+            "clientInfo": identity(),
         }});
         let mut request = self.client.post(url);
         for (name, value) in &self.headers {
