@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     document::{Document, Syntax},
-    entry::{DocumentError, Entry, Launch},
+    entry::{DocumentError, Entry},
     file::File,
 };
 use crate::{
     directories::{Base, Directories},
     failure::Failure,
+    target::Target,
 };
 
 /// The clients whose configuration is publicly documented, sorted by id.
@@ -152,21 +153,21 @@ impl Client {
     /// # Errors
     ///
     /// Fails if the client does not support such servers, with what to do instead.
-    pub(crate) fn entry(&self, launch: &Launch) -> Result<Entry, &'static str> {
+    pub(crate) fn entry(&self, launch: &Target) -> Result<Entry, &'static str> {
         let mut members = Map::new();
         let mut add = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
         let table = |pairs: &[(String, String)]| pairs.iter().map(|(name, value)| (name, value.as_str())).collect();
         match (launch, &self.url_entry) {
-            (Launch::Program { program, args, env }, _) => {
+            (Target::Program { program, args, env, .. }, _) => {
                 self.program_type.into_iter().for_each(|kind| add("type", kind.into()));
-                add("command", program.as_str().into());
+                add("command", program.to_string_lossy().into());
                 add("args", args.as_slice().into());
                 if !env.is_empty() {
                     add("env", table(env));
                 }
             }
-            (Launch::Url { .. }, UrlEntry::Unsupported(instead)) => return Err(instead),
-            (Launch::Url { url, headers }, UrlEntry::Members { kind, url: url_key, headers: headers_key }) => {
+            (Target::Url { .. }, UrlEntry::Unsupported(instead)) => return Err(instead),
+            (Target::Url { url, headers }, UrlEntry::Members { kind, url: url_key, headers: headers_key }) => {
                 kind.iter().for_each(|kind| add("type", (*kind).into()));
                 add(url_key, url.as_str().into());
                 if !headers.is_empty() {
