@@ -215,9 +215,8 @@ pub(crate) fn project() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directories::System;
 
-    fn files(system: System, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Vec<(&'static str, String)> {
+    fn files(system: &'static str, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Vec<(&'static str, String)> {
         let directories = Directories::of(system, home, lookup);
         let file = |client: &Client| client.file(Scope::User, &directories, Path::new("/project"));
         CLIENTS
@@ -228,14 +227,13 @@ mod tests {
 
     #[test]
     fn paths_depend_on_the_system() {
-        let data = |system: System| match system {
-            System::Linux => "/home/u/.config",
-            System::Mac => "/home/u/Library/Application Support",
-            System::Windows => "/home/u/AppData/Roaming",
-        };
-        for system in [System::Linux, System::Mac, System::Windows] {
-            let data = data(system);
-            let zed = if system == System::Mac { "/home/u/.config" } else { data };
+        let data = [
+            ("linux", "/home/u/.config"),
+            ("macos", "/home/u/Library/Application Support"),
+            ("windows", "/home/u/AppData/Roaming"),
+        ];
+        for (system, data) in data {
+            let zed = if system == "macos" { "/home/u/.config" } else { data };
             let expected = [
                 ("claude-code", "/home/u/.claude.json".to_owned()),
                 ("claude-desktop", format!("{data}/Claude/claude_desktop_config.json")),
@@ -249,25 +247,25 @@ mod tests {
                 ("windsurf", "/home/u/.codeium/windsurf/mcp_config.json".to_owned()),
                 ("zed", format!("{zed}/zed/settings.json")),
             ];
-            assert_eq!(files(system, "/home/u", |_| None), expected, "{system:?}");
+            assert_eq!(files(system, "/home/u", |_| None), expected, "{system}");
         }
     }
 
     #[test]
     fn environment_variables_override_directories() {
         for (system, id, expected) in [
-            (System::Linux, "claude-code", "/moved/CLAUDE_CONFIG_DIR/.claude.json"),
-            (System::Linux, "codex", "/moved/CODEX_HOME/config.toml"),
-            (System::Linux, "vscode", "/moved/XDG_CONFIG_HOME/Code/User/mcp.json"),
-            (System::Mac, "vscode", "/home/u/Library/Application Support/Code/User/mcp.json"),
-            (System::Windows, "zed", "/moved/APPDATA/zed/settings.json"),
+            ("linux", "claude-code", "/moved/CLAUDE_CONFIG_DIR/.claude.json"),
+            ("linux", "codex", "/moved/CODEX_HOME/config.toml"),
+            ("linux", "vscode", "/moved/XDG_CONFIG_HOME/Code/User/mcp.json"),
+            ("macos", "vscode", "/home/u/Library/Application Support/Code/User/mcp.json"),
+            ("windows", "zed", "/moved/APPDATA/zed/settings.json"),
         ] {
             let files = files(system, "/home/u", |name| Some(Path::new("/moved").join(name)));
             let found = files.iter().find(|(name, _)| *name == id).map(|(_, path)| path.as_str());
-            assert_eq!(found, Some(expected), "{system:?} {id}");
+            assert_eq!(found, Some(expected), "{system} {id}");
         }
-        let relative = files(System::Linux, "/home/u", |_| Some("relative".into()));
-        assert_eq!(relative, files(System::Linux, "/home/u", |_| None), "relative paths are ignored");
+        let relative = files("linux", "/home/u", |_| Some("relative".into()));
+        assert_eq!(relative, files("linux", "/home/u", |_| None), "relative paths are ignored");
     }
 
     #[test]
