@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::{BodyExt as _, Limited};
 use reqwest::{
     StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -23,7 +22,7 @@ use tokio::{
 
 use crate::{
     failure::Failure,
-    http_client::{http_client, parse_headers},
+    http_client::{http_client, parse_headers, read_body},
     revision::Revision,
     sse::EventReader,
     target::Target,
@@ -268,12 +267,9 @@ impl HttpConnection {
             return read_response_event(EventReader::new(reqwest::Body::from(response)), id).await;
         }
         let status = response.status();
-        let body = Limited::new(reqwest::Body::from(response), MAX_MESSAGE_BYTES).collect().await;
-        let text = body.map_err(|error| {
-            let is_too_large = error.is::<http_body_util::LengthLimitError>();
-            if is_too_large { too_large() } else { RequestError::InvalidResponse(root_cause(&*error)) }
-        })?;
-        match serde_json::from_slice::<Value>(&text.to_bytes()) {
+        let text = read_body(response, MAX_MESSAGE_BYTES).await;
+        let text = text.map_err(|error| RequestError::InvalidResponse(root_cause(&error)))?.ok_or_else(too_large)?;
+        match serde_json::from_slice::<Value>(&text) {
             Ok(response) if is_http_error(status, &response) => {
                 let message = response["error"]["message"].as_str().unwrap_or_default();
                 Err(http_error(format_args!("{status}: {message}")))

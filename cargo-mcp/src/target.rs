@@ -143,6 +143,15 @@ pub(crate) fn is_url(word: &str) -> bool {
     word.starts_with("http://") || word.starts_with("https://")
 }
 
+/// Parses a URL.
+///
+/// # Errors
+///
+/// Fails if the text is not the URL of a website.
+pub(crate) fn url(text: &str) -> Result<String, &'static str> {
+    if is_url(text) { Ok(text.to_owned()) } else { Err("expected a URL that starts with `https://` or `http://`") }
+}
+
 /// Parses `NAME=VALUE`.
 ///
 /// # Errors

@@ -19,7 +19,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct TokenStore {
     directory: PathBuf,
-    url: String,
+    /// The URL of the server.
+    pub(super) url: String,
 }
 
 impl TokenStore {
@@ -59,11 +60,6 @@ impl TokenStore {
     /// Fails if the file cannot be read or written.
     pub(crate) fn remove(&self) -> io::Result<bool> {
         self.get()?.map_or(Ok(false), |_| self.update(|all| drop(all.remove(&self.url))).map(|()| true))
-    }
-
-    /// Returns the URL of the server.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
     }
 
     /// Returns the path of the file.
