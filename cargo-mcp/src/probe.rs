@@ -89,11 +89,8 @@ pub(crate) async fn handshake(
         }
         Err(error) => return Ok(Handshake::Failed(error.to_string())),
     };
-    session.server = if has_discovery {
-        result["_meta"]["io.modelcontextprotocol/serverInfo"].clone()
-    } else {
-        result["serverInfo"].clone()
-    };
+    let path = if has_discovery { "/_meta/io.modelcontextprotocol~1serverInfo" } else { "/serverInfo" };
+    session.server = result.pointer(path).cloned().unwrap_or_default();
     session.capabilities = result["capabilities"].clone();
     let versions = result["supportedVersions"].as_array().into_iter().flatten();
     session.announced = versions.filter_map(Value::as_str).filter_map(Revision::parse).collect();

@@ -182,15 +182,12 @@ async fn ping(findings: &mut Findings, session: &mut RawSession) -> bool {
 async fn resources(findings: &mut Findings, session: &mut RawSession, listing: &Listing) {
     for resource in &listing.resources {
         let subject = Subject::of("resource", resource);
-        match session.request("resources/read", json!({"uri": resource["uri"]})).await {
-            Ok(result) if result["contents"].is_array() => {}
-            Ok(_) => findings.add(
-                codes::UNREADABLE_RESOURCE,
-                &subject,
-                "the result of `resources/read` has no `contents` array",
-            ),
-            Err(why) => findings.add(codes::UNREADABLE_RESOURCE, &subject, why.to_string()),
-        }
+        let message = match session.request("resources/read", json!({"uri": resource["uri"]})).await {
+            Ok(result) if result["contents"].is_array() => continue,
+            Ok(_) => "the result of `resources/read` has no `contents` array".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        findings.add(codes::UNREADABLE_RESOURCE, &subject, message);
     }
 }
 

@@ -50,17 +50,18 @@ async fn check_tools(findings: &mut Findings, session: &mut RawSession, tools: &
             Ok(result) => pages::html(&result["contents"][0]),
             Err(why) => Err(format!("cannot be read: {why}")),
         };
-        match html {
+        let problem = match html {
             Ok(html) => {
-                // The runtime has replaced the script.
-                if html.contains(BRIDGE) {
-                    let why =
-                        format!("contains `{BRIDGE}`, which is replaced only in `<script src=\"{BRIDGE}\"></script>`");
-                    findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}"));
-                }
                 check_calls(findings, uri, &html, tools);
+                // The runtime has replaced the script.
+                html.contains(BRIDGE).then(|| {
+                    format!("contains `{BRIDGE}`, which is replaced only in `<script src=\"{BRIDGE}\"></script>`")
+                })
             }
-            Err(why) => findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}")),
+            Err(why) => Some(why),
+        };
+        if let Some(why) = problem {
+            findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}"));
         }
     }
 }
@@ -68,16 +69,11 @@ async fn check_tools(findings: &mut Findings, session: &mut RawSession, tools: &
 fn check_calls(findings: &mut Findings, uri: &str, html: &str, tools: &[Value]) {
     let page = Subject { kind: "resource", name: uri.to_owned() };
     for name in pages::called_tools(html) {
-        match tools.iter().find(|tool| tool["name"] == name) {
-            Some(tool) if pages::may_call(&tool["_meta"]) => {}
-            Some(_) => {
-                findings.add(
-                    codes::PAGE_CALL,
-                    &page,
-                    format!("the page calls `{name}`, which is not visible to pages"),
-                );
-            }
-            None => findings.add(codes::PAGE_CALL, &page, format!("the page calls `{name}`, which does not exist")),
-        }
+        let why = match tools.iter().find(|tool| tool["name"] == name) {
+            Some(tool) if pages::may_call(&tool["_meta"]) => continue,
+            Some(_) => "is not visible to pages",
+            None => "does not exist",
+        };
+        findings.add(codes::PAGE_CALL, &page, format!("the page calls `{name}`, which {why}"));
     }
 }
