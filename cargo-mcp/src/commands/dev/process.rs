@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(unix)]
+use futures_util::future::select_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
@@ -164,12 +166,7 @@ impl ShutdownSignals {
     /// Waits for the next signal.
     #[cfg(unix)]
     pub(super) async fn recv(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        select_all(self.signals.each_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 
     /// Waits for Ctrl-C.

@@ -64,7 +64,7 @@ async fn post(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Reply {
     let fail = |why: String| fail_requests(&ids, &text, &why);
     let mut request = proxy.backends.begin().await.map_err(fail)?;
     let response = request.send(parts, body.clone()).await.map_err(fail)?;
-    let mut filter = ResponseFilter::new(Arc::clone(proxy), request.backend().generation, None, ids);
+    let mut filter = ResponseFilter::new(Arc::clone(proxy), request.backend.generation, None, ids);
     filter.has_capabilities = matches!(&*method, "initialize" | "server/discover");
     if method == "initialize" {
         let id = response.headers().get(&SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -84,12 +84,12 @@ async fn post_in_session(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, p
     let ids = routed.requests;
     let fail = |why: String| fail_requests(&ids, &text, &why);
     let mut request = proxy.backends.begin().await.map_err(fail)?;
-    let id = match join(proxy, session, request.backend()).await {
+    let id = match join(proxy, session, &request.backend).await {
         Ok(id) => id,
         Err(JoinError::Rejected) => return Err(session_rejected()),
         Err(JoinError::Unavailable) => return Err(fail(request.failure_reason("it did not open the session").await)),
     };
-    let server = request.backend().generation;
+    let server = request.backend.generation;
     lock(&session.state).start_calls(server, &routed.body);
     let mut parts = parts.clone();
     parts.headers.insert(SESSION_ID, header_value(&id));
@@ -116,7 +116,7 @@ async fn notify(proxy: &HttpProxy, server: Generation, session: &SharedSession, 
 /// Ends a session on all servers.
 async fn delete(proxy: &HttpProxy, session: &SharedSession, parts: &Parts) -> Response<Body> {
     proxy.remove_session(&session.id);
-    let ids = lock(&session.state).server_ids();
+    let ids = lock(&session.state).server_ids.clone();
     for (server, id) in ids {
         let Some(backend) = proxy.backends.running(server) else { continue };
         let mut parts = parts.clone();
@@ -131,7 +131,7 @@ async fn forward(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Reply {
     let request = proxy.backends.begin().await;
     let mut request = request.map_err(|error| reject(StatusCode::SERVICE_UNAVAILABLE, &error))?;
     let response = request.send(parts, body).await.map_err(|error| reject(StatusCode::BAD_GATEWAY, &error))?;
-    let filter = ResponseFilter::new(Arc::clone(proxy), request.backend().generation, None, Vec::new());
+    let filter = ResponseFilter::new(Arc::clone(proxy), request.backend.generation, None, Vec::new());
     Ok(relay(response, filter, request).await)
 }
 
