@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     arguments::{exact, schema::Schema},
-    failure::{Failure, nearest},
+    failure::{Failure, name_list, nearest},
 };
 
 /// The value of one `KEY=VALUE`.
@@ -153,9 +153,9 @@ fn unknown<'a>(full_name: &str, name: &str, names: impl Iterator<Item = &'a str>
     if let Some(near) = nearest(name, names.clone()) {
         return format!("unknown argument `{full_name}`; did you mean `{near}`?");
     }
-    match names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ") {
-        all if all.is_empty() => format!("unknown argument `{full_name}`: expected no arguments"),
-        all => format!("unknown argument `{full_name}`: expected {all}"),
+    match &*names.collect::<Vec<_>>() {
+        [] => format!("unknown argument `{full_name}`: expected no arguments"),
+        names => format!("unknown argument `{full_name}`: expected {}", name_list(names)),
     }
 }
 
@@ -279,10 +279,10 @@ pub(crate) fn coerce(text: &str, schema: Schema<'_>) -> Result<Value, String> {
         let names: Vec<String> = choices.iter().map(|choice| choice.name()).collect();
         return match names.iter().position(|name| name == text) {
             Some(index) => Ok(choices[index].value.clone()),
-            None => Err(match nearest(text, names.iter().map(String::as_str)) {
-                Some(near) => format!("{}; did you mean `{near}`?", invalid()),
-                None => invalid(),
-            }),
+            None => {
+                let near = nearest(text, names.iter().map(String::as_str));
+                Err(invalid() + &near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())
+            }
         };
     }
     let alternatives = schema.alternatives();

@@ -7,6 +7,7 @@ use std::{
 
 use mcp_runtime_lock::{FILE_NAME, Lock};
 
+use super::types;
 use crate::{
     client::with_stored_token,
     failure::Failure,
@@ -53,8 +54,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         }
         Err(_) => true,
     };
-    fs::write(&path, text)
-        .map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", display_path(&path))))?;
+    types::write(&path, &text)?;
     outln!("{} `{}`", if is_new { "created" } else { "updated" }, display_path(&path));
     Ok(())
 }

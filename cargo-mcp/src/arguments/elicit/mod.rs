@@ -32,7 +32,6 @@ pub(crate) struct Answers {
     fields: Mutex<Vec<FieldAnswer>>,
     /// The values of `--answer-json`, one per question.
     replies: Mutex<VecDeque<Reply>>,
-    is_empty: bool,
     /// The name of the server.
     server: Mutex<String>,
 }
@@ -55,15 +54,10 @@ impl Answers {
             return Err(Failure::usage(format_args!("`--answer {word}`: expected KEY=VALUE")));
         }
         Ok(Self {
-            is_empty: fields.is_empty() && replies.is_empty(),
             fields: Mutex::new(fields.iter().map(|word| FieldAnswer { word: word.clone(), is_used: false }).collect()),
             replies: Mutex::new(replies.iter().map(|text| reply(text)).collect::<Result<_, _>>()?),
             server: Mutex::default(),
         })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.is_empty
     }
 
     /// Sets the name of the server, which prompts show.
@@ -141,11 +135,10 @@ impl Answers {
         };
         let expected = |name: &str| properties.property(name).map(Schema::describe).unwrap_or_default();
         let unused = self.unused_fields();
-        let near = |field: &str| nearest(field, unused.iter().filter_map(|word| name(word))).map(str::to_owned);
-        Err(asked.into_iter().fold(failure, |failure, name| match near(name) {
-            Some(near) => failure
-                .help(format_args!("`--answer {name}=…` is missing ({}); did you mean `{near}`?", expected(name))),
-            None => failure.help(format_args!("`--answer {name}=…` is missing ({})", expected(name))),
+        let near = |field: &str| nearest(field, unused.iter().filter_map(|word| name(word)));
+        let hint = |field: &str| near(field).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Err(asked.into_iter().fold(failure, |failure, name| {
+            failure.help(format_args!("`--answer {name}=…` is missing ({}){}", expected(name), hint(name)))
         }))
     }
 

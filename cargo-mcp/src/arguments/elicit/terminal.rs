@@ -16,20 +16,10 @@ use crate::{
     output::{DIM, NAME, errln, escape, escape_line},
 };
 
-/// Why a prompt was not answered.
-enum PromptError {
-    /// The user pressed Escape.
-    Escape,
-    Failed(Failure),
-}
-
-impl From<InquireError> for PromptError {
-    fn from(error: InquireError) -> Self {
-        match error {
-            InquireError::OperationCanceled => Self::Escape,
-            InquireError::OperationInterrupted => Self::Failed(Failure::interrupted()),
-            error => Self::Failed(Failure::usage(format_args!("cannot prompt in the terminal: {error}"))),
-        }
+fn prompt_failure(error: InquireError) -> Failure {
+    match error {
+        InquireError::OperationInterrupted => Failure::interrupted(),
+        error => Failure::usage(format_args!("cannot prompt in the terminal: {error}")),
     }
 }
 
@@ -54,12 +44,13 @@ pub(crate) fn form(
             match field(&schema, name, form.get(name)) {
                 Ok(Some(value)) => form.insert(name.clone(), value),
                 Ok(None) => form.remove(name),
-                Err(PromptError::Failed(failure)) => return Err(failure),
-                Err(PromptError::Escape) => match menu(&["Fill in the form", DECLINE, CANCEL])? {
+                // The user pressed Escape.
+                Err(InquireError::OperationCanceled) => match menu(&["Fill in the form", DECLINE, CANCEL])? {
                     DECLINE => return Ok(Reply::Decline),
                     CANCEL => return Ok(Reply::Cancel),
                     _ => return self::form(server, message, Arc::unwrap_or_clone(schema), given),
                 },
+                Err(error) => return Err(prompt_failure(error)),
             };
         }
         if names.len() == 1 {
@@ -117,19 +108,14 @@ const CANCEL: &str = "Cancel";
 
 /// Prompts for an action. Escape cancels.
 fn menu(choices: &[&'static str]) -> Result<&'static str, Failure> {
-    match Select::new("What would you like to do?", choices.to_vec())
-        .without_filtering()
-        .prompt()
-        .map_err(PromptError::from)
-    {
-        Ok(choice) => Ok(choice),
-        Err(PromptError::Escape) => Ok(CANCEL),
-        Err(PromptError::Failed(failure)) => Err(failure),
+    match Select::new("What would you like to do?", choices.to_vec()).without_filtering().prompt() {
+        Err(InquireError::OperationCanceled) => Ok(CANCEL),
+        chosen => chosen.map_err(prompt_failure),
     }
 }
 
 /// Prompts for a field. Returns `None` if the user omits it.
-fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> Result<Option<Value>, PromptError> {
+fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> Result<Option<Value>, InquireError> {
     let schema = Schema::new(root);
     let required = schema.required().contains(&name);
     let Some(property) = schema.property(name) else { return Ok(None) };
@@ -200,7 +186,7 @@ fn no_value() -> MenuItem {
 }
 
 impl FieldPrompt<'_> {
-    fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
+    fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, InquireError> {
         let mut entries = entries(schema);
         if !self.required {
             entries.push(no_value());
@@ -208,7 +194,7 @@ impl FieldPrompt<'_> {
         self.select(entries)
     }
 
-    fn select(&self, entries: Vec<MenuItem>) -> Result<Option<Value>, PromptError> {
+    fn select(&self, entries: Vec<MenuItem>) -> Result<Option<Value>, InquireError> {
         let start = entries.iter().position(|entry| entry.value.is_some() && entry.value == self.initial);
         let chosen = Select::new(&self.label, entries)
             .with_help_message(&self.help)
@@ -217,7 +203,7 @@ impl FieldPrompt<'_> {
         Ok(chosen.value)
     }
 
-    fn confirm(&self) -> Result<Option<Value>, PromptError> {
+    fn confirm(&self) -> Result<Option<Value>, InquireError> {
         let start = self.initial.as_ref().and_then(Value::as_bool);
         if !self.required && start.is_none() {
             let entry = |value: bool, label: &str| MenuItem { value: Some(value.into()), label: label.to_owned() };
@@ -231,7 +217,7 @@ impl FieldPrompt<'_> {
         Ok(Some(confirm.prompt()?.into()))
     }
 
-    fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
+    fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, InquireError> {
         let entries = entries(schema.items());
         let initial = self.initial.as_ref().and_then(Value::as_array);
         let is_initial =
@@ -252,7 +238,7 @@ impl FieldPrompt<'_> {
         Ok((self.required || !values.is_empty()).then_some(Value::Array(values)))
     }
 
-    fn text(&self) -> Result<Option<Value>, PromptError> {
+    fn text(&self) -> Result<Option<Value>, InquireError> {
         let (root, name, required) = (self.root.clone(), self.name.to_owned(), self.required);
         let has_default = self.initial.is_some();
         let validator = move |text: &str| {

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    io::{IsTerminal as _, stderr, stdin},
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,7 @@ use super::{
     manifest, name,
     template::Template,
 };
-use crate::failure::Failure;
+use crate::{arguments::elicit::in_terminal, failure::Failure};
 
 /// The default example.
 pub(super) const DEFAULT_EXAMPLE: &str = "hello";
@@ -51,7 +50,7 @@ pub(crate) struct Args {
 ///
 /// Fails if there is no terminal, or if the user cancels.
 pub(super) fn ask(args: &mut Args) -> Result<(), Failure> {
-    if !(stdin().is_terminal() && stderr().is_terminal()) {
+    if !in_terminal() {
         return Err(Failure::usage("the name of the package is missing")
             .help("specify a name, such as `cargo mcp new weather`")
             .help("`cargo mcp new --list` lists the examples to start from"));
