@@ -10,6 +10,8 @@ use crate::{
 
 /// How long to wait for a server to exit after its stdin is closed.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(7);
+/// The same for a server whose exit is not checked.
+pub(crate) const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How to reach a server, except for its name.
 #[derive(Clone, Debug, clap::Args)]

@@ -18,7 +18,7 @@ use crate::{
     probe::{self, METHOD_NOT_FOUND, RawSession, connection_failure},
     raw_connection::RequestError,
     revision::Revision,
-    target::{SHUTDOWN_TIMEOUT, Target},
+    target::{SHUTDOWN_TIMEOUT, Target, UNCHECKED_SHUTDOWN_TIMEOUT},
 };
 
 /// The handshake of one revision.
@@ -49,9 +49,6 @@ pub(crate) struct Inventory {
 
 /// The maximum number of newer revisions to check. If a server announces more, only the oldest are checked.
 const MAX_NEWER_REVISIONS: usize = 16;
-
-/// How long to wait for the exit of a server that is not checked any further.
-const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait for the error response to invalid JSON.
 const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);

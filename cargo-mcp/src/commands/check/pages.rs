@@ -11,11 +11,8 @@ use crate::{
     pages,
     probe::{self, Handshake, RawSession},
     revision::Revision,
-    target::Target,
+    target::{Target, UNCHECKED_SHUTDOWN_TIMEOUT},
 };
-
-/// How long to wait for the exit of the server.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connects as a client that shows pages, reads the page of each tool, and looks for calls of unknown tools.
 ///
@@ -34,7 +31,7 @@ pub(super) async fn check(
         if let Ok(tools) = session.list("tools/list", "tools").await {
             check_tools(findings, &mut session, &tools).await;
         }
-        session.connection.close(SHUTDOWN_TIMEOUT).await;
+        session.connection.close(UNCHECKED_SHUTDOWN_TIMEOUT).await;
     }
     Ok(())
 }

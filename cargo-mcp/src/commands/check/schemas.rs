@@ -143,7 +143,7 @@ fn headers(findings: &mut Findings, subject: &Subject, schema: &Value) {
     walk(schema, &mut |part: &Subschema<'_>| {
         let Subschema { path, schema, .. } = part;
         let Some(header) = schema.get("x-mcp-header") else { return };
-        if !part.is_property {
+        if !part.is_property || path.is_empty() {
             let message = format!("the header of `{path}` cannot be reached through `properties` alone");
             return findings.add(codes::BAD_HEADER, subject, message);
         }
@@ -170,13 +170,13 @@ pub(crate) struct Subschema<'a> {
     pub(crate) schema: &'a Value,
     /// Whether it describes a value by itself, unlike a branch, a condition or a definition.
     pub(crate) is_value: bool,
-    /// Whether `properties` alone lead to it from the root.
+    /// Whether `properties` alone lead from the root to it.
     is_property: bool,
 }
 
 /// Calls `visit` for a schema and all its subschemas, including definitions.
 pub(crate) fn walk(schema: &Value, visit: &mut dyn FnMut(&Subschema<'_>)) {
-    let root = Subschema { path: String::new(), depth: 0, schema, is_value: true, is_property: false };
+    let root = Subschema { path: String::new(), depth: 0, schema, is_value: true, is_property: true };
     step(&root, visit);
 }
 
@@ -193,7 +193,7 @@ fn step(parent: &Subschema<'_>, visit: &mut dyn FnMut(&Subschema<'_>)) {
                         "$defs" | "definitions" => (name.clone(), 0, true),
                         _ => (format!("{}.{name}", parent.path), 1, false),
                     };
-                    let is_property = keyword == "properties" && (parent.is_property || parent.path.is_empty());
+                    let is_property = parent.is_property && keyword == "properties";
                     step(&Subschema { path, depth: parent.depth + deeper, schema, is_value, is_property }, visit);
                 }
             }
