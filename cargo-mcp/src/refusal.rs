@@ -97,18 +97,18 @@ impl Refusal {
             RefusalKind::Unauthorized => {
                 create(format!("{subject} requires authorization (HTTP 401)")).help_if(sent).help(SEND_TOKEN)
             }
-            RefusalKind::Forbidden(scopes) if scopes.is_empty() => create(format!("access to {subject} is forbidden (HTTP 403)")).help_if(sent).help(
-                "check that the server allows this host and that the token has permission; `--header` sends another token",
-            ),
+            RefusalKind::Forbidden(scopes) if scopes.is_empty() => {
+                create(format!("access to {subject} is forbidden (HTTP 403)")).help_if(sent).help(
+                    "check that the server allows this host and that the token has permission; \
+                     `--header` sends another token",
+                )
+            }
             RefusalKind::Forbidden(scopes) => {
                 let names = name_list(&scopes.iter().map(String::as_str).collect::<Vec<_>>());
                 let (noun, pronoun) = if scopes.len() == 1 { ("scope", "the scope") } else { ("scopes", "the scopes") };
                 let options: String = scopes.iter().map(|scope| format!(" --scope {}", shell_word(scope))).collect();
-                let (lacks, omit) = if has_token {
-                    (", which the token does not have", " and omit the token")
-                } else {
-                    ("", "")
-                };
+                let (lacks, omit) =
+                    if has_token { (", which the token does not have", " and omit the token") } else { ("", "") };
                 create(format!("{subject} requires the {noun} {names}{lacks} (HTTP 403)")).help(format_args!(
                     "log in with `cargo mcp login {url}{options}`{omit}, or send a token that has {pronoun}"
                 ))

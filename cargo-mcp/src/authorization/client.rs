@@ -131,7 +131,7 @@ impl AuthorizedClient {
             OAuthClientConfig::new(stored.client_id, &*callback.redirect_uri).with_scopes(scopes.clone()),
         )?;
         let request = manager.get_authorization_url(&scopes.iter().map(String::as_str).collect::<Vec<_>>()).await?;
-        let session = AuthorizationSession::for_scope_upgrade(manager, request.clone(), &*callback.redirect_uri);
+        let session = AuthorizationSession::for_scope_upgrade(manager, request.clone(), &callback.redirect_uri);
         let redirected = callback.authorize(&request, STEP_TIMEOUT).await?;
         finish(&session, &redirected).await?;
         Ok(())

@@ -34,13 +34,11 @@ impl TokenStore {
     }
 
     fn in_directory(directory: PathBuf, url: &str) -> Self {
-        let url = url::Url::parse(url).map_or_else(
-            |_| url.to_owned(),
-            |mut parsed| {
-                parsed.set_fragment(None);
-                parsed.into()
-            },
-        );
+        let parsed = url::Url::parse(url).map(|mut parsed| {
+            parsed.set_fragment(None);
+            parsed.into()
+        });
+        let url = parsed.unwrap_or_else(|_| url.to_owned());
         Self { directory, url }
     }
 

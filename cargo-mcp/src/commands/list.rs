@@ -188,12 +188,12 @@ fn arguments<'a>(object: Schema<'a>, ancestors: &mut Vec<Schema<'a>>, room: &mut
 /// Describes the annotations of a tool.
 fn hints(hints: &ToolAnnotations) -> Vec<&'static str> {
     let reads = hints.read_only_hint == Some(true);
-    let mut words = vec![
+    let words = [
         reads.then_some("read-only"),
         hints.destructive_hint.filter(|_| !reads).map(|destroys| if destroys { "destructive" } else { "additive" }),
         (!reads && hints.idempotent_hint == Some(true)).then_some("idempotent"),
+        hints.open_world_hint.map(|open| if open { "open-world" } else { "closed-world" }),
     ];
-    words.push(hints.open_world_hint.map(|open| if open { "open-world" } else { "closed-world" }));
     words.into_iter().flatten().collect()
 }
 

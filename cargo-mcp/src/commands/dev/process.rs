@@ -186,8 +186,7 @@ impl ShutdownSignals {
 ///
 /// Returns an error if the path of this program is unknown.
 pub(super) fn watchdog_command(program: &Path, launch: &LaunchConfig) -> std::io::Result<Command> {
-    let mut args = vec!["dev".to_owned(), "--watchdog".to_owned(), program.to_string_lossy().into_owned()];
-    args.push("--".to_owned());
+    let mut args = ["dev", "--watchdog", &program.to_string_lossy(), "--"].map(str::to_owned).to_vec();
     args.extend(launch.args.iter().cloned());
     let mut command = LaunchConfig { args, env: launch.env.clone() }.command(&std::env::current_exe()?);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
