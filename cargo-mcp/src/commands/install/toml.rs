@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str, object: &str) -> Result<Value, DocumentError> {
             let at = item.span().map_or(0, |span| span.start);
             Err(DocumentError::at(text, at, format!("`{object}` is not a table")))
         }
-        _ => Ok(toml_edit::de::from_document(tree).unwrap_or_default()),
+        _ => toml_edit::de::from_document(tree).map_err(|error| DocumentError::at(text, 0, error.message())),
     }
 }
 
