@@ -15,7 +15,7 @@ use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::{
     failure::Failure,
-    output::{DIM, NAME, errln, outln},
+    output::{DIM, NAME, errln, outln, sanitized},
 };
 
 /// The files for images, audio and other binary data.
@@ -124,12 +124,7 @@ fn describe_link(link: &Resource) -> String {
 
 /// Converts a name to a valid file name.
 fn stem(name: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
-    let stem: String = name.chars().map(safe).take(80).collect();
-    match stem.trim_matches('-') {
-        "" => "content".to_owned(),
-        stem => stem.to_owned(),
-    }
+    sanitized(name, 80, char::is_alphanumeric).unwrap_or_else(|| "content".to_owned())
 }
 
 fn extension(mime: &str) -> &str {

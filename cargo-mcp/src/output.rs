@@ -139,6 +139,13 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Replaces the characters of a name that are not allowed by `-`, except for `_`. Returns `None` if no name remains.
+pub(crate) fn sanitized(name: &str, max: usize, is_allowed: fn(char) -> bool) -> Option<String> {
+    let replace = |letter: char| if is_allowed(letter) || letter == '_' { letter } else { '-' };
+    let name: String = name.chars().map(replace).take(max).collect();
+    Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Quotes a word of a command to copy if a shell would not take it literally.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_./~+=:,@\\".contains(letter);

@@ -9,7 +9,7 @@ use std::{
 use super::args::Args;
 use crate::{
     failure::Failure,
-    output::errln,
+    output::{self, errln},
     target::{Target, is_url},
     temporary::{self, Access},
     workspace::{BuildArgs, Server, Workspace},
@@ -173,12 +173,7 @@ fn host(url: &str) -> &str {
 
 /// Replaces the characters that not every client accepts in a name.
 fn sanitized(name: &str) -> String {
-    let replace = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
-    let name: String = name.chars().map(replace).take(64).collect();
-    match name.trim_matches('-') {
-        "" => "server".to_owned(),
-        name => name.to_owned(),
-    }
+    output::sanitized(name, 64, |letter| letter.is_ascii_alphanumeric()).unwrap_or_else(|| "server".to_owned())
 }
 
 fn check_name(name: &str) -> Result<&str, Failure> {
