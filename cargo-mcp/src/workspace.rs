@@ -10,7 +10,7 @@ use cargo_metadata::{
     Artifact, CompilerMessage, Message, Metadata, MetadataCommand, Package, TargetKind, camino::Utf8PathBuf,
 };
 
-use crate::failure::{Failure, name_list, nearest};
+use crate::failure::{Failure, name_list, suggest};
 
 /// Options for cargo.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -148,11 +148,7 @@ impl Workspace {
         }
         let failure = Failure::usage(format_args!("no package `{name}` in this workspace"));
         let names: Vec<&str> = self.servers().iter().map(|package| package.name.as_str()).collect();
-        Err(match nearest(name, names.iter().copied()) {
-            Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-            None if names.is_empty() => failure,
-            None => failure.help(format_args!("available servers: {}", name_list(&names))),
-        })
+        Err(if names.is_empty() { failure } else { suggest(failure, name, &names, "servers") })
     }
 
     /// Returns the package that contains the current directory or the given manifest.
