@@ -64,7 +64,7 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
         Some(_) => ClientLifecycleMode::Initialize,
     };
     let handshake = async {
-        match target {
+        let connected = match target {
             Target::Program { program, args, env, .. } => {
                 let mut command = Command::new(program);
                 if std::env::var_os("RUST_LOG").is_none() {
@@ -75,14 +75,11 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
                 let transport = Program::start(command, observer.clone()).map_err(|error| {
                     Failure::connection(format_args!("cannot run `{}`: {error}", program.display()))
                 })?;
-                handler
-                    .serve_with_lifecycle(transport, mode)
-                    .await
-                    .map_err(|error| handshake_failure(target, revision, &error, observer))
+                handler.serve_with_lifecycle(transport, mode).await
             }
             Target::Url { url, headers } => {
                 let config = http(url, headers)?;
-                let connection = match if has_token(headers) { None } else { authorized_client(url).await? } {
+                match if has_token(headers) { None } else { authorized_client(url).await? } {
                     Some(client) => {
                         let transport = StreamableHttpClientTransport::with_client(client, config);
                         handler.serve_with_lifecycle(transport, mode).await
@@ -91,10 +88,10 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
                         let transport = StreamableHttpClientTransport::from_config(config);
                         handler.serve_with_lifecycle(transport, mode).await
                     }
-                };
-                connection.map_err(|error| handshake_failure(target, revision, &error, observer))
+                }
             }
-        }
+        };
+        connected.map_err(|error| handshake_failure(target, revision, &error, observer))
     };
     let connection = match tokio::time::timeout(timeout, handshake).await {
         Ok(connection) => connection?,
@@ -231,10 +228,7 @@ pub(crate) fn request_failure(what: &str, error: ServiceError) -> Failure {
     match error {
         ServiceError::McpError(ErrorData { code, message, data, .. }) => {
             let failure = Failure::tool(format_args!("{what}: {message} (code {})", code.0));
-            match data {
-                Some(data) => failure.help(format_args!("error data: {data}")),
-                None => failure,
-            }
+            failure.help_if(data.map(|data| format!("error data: {data}")))
         }
         error => Failure::connection(format_args!("{what}: {}", escape_line(&error.to_string()))),
     }

@@ -118,10 +118,7 @@ fn bar(total: Option<f64>) -> ProgressBar {
         Some(_) => (ProgressBar::new(1000), "{bar:30} {percent:>3} %  {wide_msg}"),
         None => (ProgressBar::new_spinner(), "{spinner} {wide_msg}"),
     };
-    let bar = match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    };
+    let bar = bar.with_style(ProgressStyle::with_template(template).expect("the template is valid"));
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }

@@ -15,20 +15,20 @@ use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::{
     failure::Failure,
-    output::{DIM, NAME, errln, outln},
+    output::{DIM, NAME, errln, outln, sanitized},
 };
 
 /// The files for images, audio and other binary data.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    directory: Option<PathBuf>,
+    directory: PathBuf,
     stem: String,
 }
 
 impl Files {
     /// Creates files in `directory`, or in the current directory, with names that start with `name`.
     pub(crate) fn new(directory: Option<&Path>, name: &str) -> Self {
-        Self { directory: directory.map(Path::to_owned), stem: stem(name) }
+        Self { directory: directory.unwrap_or(Path::new("")).to_owned(), stem: stem(name) }
     }
 
     /// Prints or saves a content block.
@@ -75,13 +75,9 @@ impl Files {
     ///
     /// Fails if the file cannot be written.
     pub(crate) fn write(&self, bytes: &[u8], mime: &str) -> Result<PathBuf, Failure> {
-        let directory = self.directory.as_deref();
-        if let Some(directory) = directory {
-            fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-        }
+        fs::create_dir_all(&self.directory).map_err(|error| unwritable(&self.directory, &error))?;
         for number in 1.. {
-            let name = PathBuf::from(format!("{}-{number}.{}", self.stem, extension(mime)));
-            let path = directory.map_or_else(|| name.clone(), |directory| directory.join(&name));
+            let path = self.directory.join(format!("{}-{number}.{}", self.stem, extension(mime)));
             match write_new(&path, bytes) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(unwritable(&path, &error)),
@@ -128,12 +124,7 @@ fn describe_link(link: &Resource) -> String {
 
 /// Converts a name to a valid file name.
 fn stem(name: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
-    let stem: String = name.chars().map(safe).take(80).collect();
-    match stem.trim_matches('-') {
-        "" => "content".to_owned(),
-        stem => stem.to_owned(),
-    }
+    sanitized(name, 80, char::is_alphanumeric).unwrap_or_else(|| "content".to_owned())
 }
 
 fn extension(mime: &str) -> &str {

@@ -4,24 +4,6 @@ use std::path::PathBuf;
 
 use crate::failure::Failure;
 
-/// The operating systems whose directories differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum System {
-    Linux,
-    Mac,
-    Windows,
-}
-
-impl System {
-    pub(crate) fn current() -> Self {
-        match std::env::consts::OS {
-            "macos" => Self::Mac,
-            "windows" => Self::Windows,
-            _ => Self::Linux,
-        }
-    }
-}
-
 /// The directory that a path is relative to.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -37,7 +19,8 @@ pub(crate) enum Base {
 /// A user's directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Directories {
-    system: System,
+    /// The operating system, as in [`std::env::consts::OS`].
+    system: &'static str,
     home: PathBuf,
     lookup: fn(&str) -> Option<PathBuf>,
 }
@@ -51,11 +34,11 @@ impl Directories {
     pub(crate) fn current() -> Result<Self, Failure> {
         let home = std::env::home_dir().filter(|home| home.is_absolute());
         let home = home.ok_or_else(|| Failure::usage("cannot determine the home directory: `HOME` is not set"))?;
-        Ok(Self { system: System::current(), home, lookup: |name| std::env::var_os(name).map(PathBuf::from) })
+        Ok(Self { system: std::env::consts::OS, home, lookup: |name| std::env::var_os(name).map(PathBuf::from) })
     }
 
     #[cfg(test)]
-    pub(crate) fn of(system: System, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Self {
+    pub(crate) fn of(system: &'static str, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Self {
         Self { system, home: home.into(), lookup }
     }
 
@@ -68,14 +51,10 @@ impl Directories {
     pub(crate) fn base(&self, base: Base) -> PathBuf {
         match (base, self.system) {
             (Base::Home, _) => self.home.clone(),
-            (Base::Data, System::Mac) => self.home.join("Library/Application Support"),
-            (Base::Config, System::Mac) => self.home.join(".config"),
-            (Base::Data | Base::Config, System::Linux) => {
-                self.variable("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
-            }
-            (Base::Data | Base::Config, System::Windows) => {
-                self.variable("APPDATA").unwrap_or_else(|| self.home.join("AppData/Roaming"))
-            }
+            (Base::Data, "macos") => self.home.join("Library/Application Support"),
+            (Base::Config, "macos") => self.home.join(".config"),
+            (_, "windows") => self.variable("APPDATA").unwrap_or_else(|| self.home.join("AppData/Roaming")),
+            _ => self.variable("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config")),
         }
     }
 }

@@ -75,6 +75,11 @@ impl Failure {
         self
     }
 
+    /// Adds a suggestion, if there is one.
+    pub(crate) fn help_if(self, help: Option<impl Display>) -> Self {
+        help.into_iter().fold(self, Self::help)
+    }
+
     /// Returns the message without the suggestions.
     pub(crate) fn message(&self) -> &str {
         &self.message

@@ -68,10 +68,10 @@ fn level_parser() -> impl TypedValueParser<Value = LoggingLevel> {
 pub(crate) struct Host {
     pub(crate) console: Console,
     config: ClientConfig,
-    answers: Answers,
+    pub(crate) answers: Answers,
     roots: Vec<Root>,
     sample: Option<String>,
-    level: LoggingLevel,
+    pub(crate) level: LoggingLevel,
     /// Held while the user is asked, since there is one terminal.
     turn: tokio::sync::Mutex<()>,
     asking: AtomicBool,
@@ -90,7 +90,7 @@ impl Host {
     pub(crate) fn new(args: &HostArgs, revision: Option<Revision>) -> Result<Self, Failure> {
         let answers = Answers::new(&args.answer, &args.answer_json)?;
         let roots = args.root.iter().map(root).collect::<Result<Vec<_>, _>>()?;
-        let mut config = ClientConfig::new(capabilities(args, &answers), identity());
+        let mut config = ClientConfig::new(capabilities(args), identity());
         if let Some(revision) = revision {
             config = config.with_protocol_version(revision.into());
         }
@@ -109,17 +109,8 @@ impl Host {
         })
     }
 
-    /// Sets the server's name for questions to the user.
-    pub(crate) fn set_server_name(&self, title: String) {
-        self.answers.set_server_name(title);
-    }
-
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.config.capabilities.clone()
-    }
-
-    pub(crate) fn level(&self) -> LoggingLevel {
-        self.level
     }
 
     /// Clears progress bars and reports unused answers.
@@ -273,9 +264,9 @@ fn root(path: &PathBuf) -> Result<Root, Failure> {
 }
 
 /// Declares only the capabilities that the options provide, so that a server reports a missing one.
-fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
+fn capabilities(args: &HostArgs) -> ClientCapabilities {
     let mut capabilities = ClientCapabilities::default();
-    if in_terminal() || !answers.is_empty() {
+    if in_terminal() || !(args.answer.is_empty() && args.answer_json.is_empty()) {
         let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
         let has_url = in_terminal() || !args.answer_json.is_empty();
         capabilities.elicitation =

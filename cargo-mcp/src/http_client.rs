@@ -1,7 +1,7 @@
 //! The HTTP client for messages to servers.
 
 use reqwest::{
-    Client, StatusCode,
+    Client, Response, StatusCode,
     header::{HeaderName, HeaderValue},
     redirect::Policy,
 };
@@ -31,6 +31,22 @@ pub(crate) fn http_client() -> reqwest::Result<Client> {
         }
     });
     Client::builder().redirect(policy).build()
+}
+
+/// Reads the body of a response. Returns `None` if it is larger than `limit`, in bytes.
+///
+/// # Errors
+///
+/// Fails if the connection does.
+pub(crate) async fn read_body(mut response: Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > limit {
+            return Ok(None);
+        }
+    }
+    Ok(Some(body))
 }
 
 /// Parses the headers of the user.

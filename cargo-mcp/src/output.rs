@@ -139,6 +139,13 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Replaces the characters of a name that are not allowed by `-`, except for `_`. Returns `None` if no name remains.
+pub(crate) fn sanitized(name: &str, max: usize, is_allowed: fn(char) -> bool) -> Option<String> {
+    let replace = |letter: char| if is_allowed(letter) || letter == '_' { letter } else { '-' };
+    let name: String = name.chars().map(replace).take(max).collect();
+    Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Quotes a word of a command to copy if a shell would not take it literally.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_./~+=:,@\\".contains(letter);
@@ -150,15 +157,8 @@ pub(crate) fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_unsafe) {
         return Cow::Borrowed(json);
     }
-    let mut out = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        if is_unsafe(c) {
-            out.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
+    let escaped = |c: char| if is_unsafe(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(json.chars().map(escaped).collect())
 }
 
 /// Returns whether a character controls the terminal or the direction of text.

@@ -6,15 +6,16 @@ use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
 use crate::{
+    client::identity,
     failure::Failure,
-    raw_connection::{RawConnection, TransportError},
+    raw_connection::{RawConnection, RequestError},
     refusal::SEND_TOKEN,
     revision::Revision,
     target::Target,
 };
 
 /// The error code for an unknown method.
-const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The outcome of a handshake.
 pub(crate) enum Handshake {
@@ -25,7 +26,7 @@ pub(crate) enum Handshake {
     /// The response is not a valid handshake.
     Invalid(String),
     /// There was no response.
-    Failed(TransportError),
+    Failed(String),
 }
 
 /// A connection after a successful handshake.
@@ -43,28 +44,6 @@ pub(crate) struct RawSession {
     next_id: u64,
     /// The time that the server has for each response.
     timeout: Duration,
-}
-
-/// A JSON-RPC error.
-#[derive(Debug)]
-pub(crate) struct RpcError {
-    pub(crate) code: i64,
-    pub(crate) message: String,
-}
-
-/// Why a request has no result.
-pub(crate) enum RequestError {
-    Rpc(RpcError),
-    Transport(TransportError),
-}
-
-impl std::fmt::Display for RequestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Rpc(RpcError { code, message }) => write!(f, "{message} (code {code})"),
-            Self::Transport(error) => error.fmt(f),
-        }
-    }
 }
 
 /// Connects and performs the handshake of one revision, as a client with these capabilities.
@@ -102,19 +81,16 @@ pub(crate) async fn handshake(
     };
     let result = match session.request(method, params).await {
         Ok(result) => result,
-        Err(RequestError::Rpc(RpcError { code, message })) => {
+        Err(RequestError::Rpc { code, message }) => {
             return Ok(Handshake::Rejected(format!("`{method}` returned error {code}: {message}")));
         }
-        Err(RequestError::Transport(TransportError::InvalidResponse(why))) => {
+        Err(RequestError::InvalidResponse(why)) => {
             return Ok(Handshake::Invalid(format!("`{method}`: {why}")));
         }
-        Err(RequestError::Transport(error)) => return Ok(Handshake::Failed(error)),
+        Err(error) => return Ok(Handshake::Failed(error.to_string())),
     };
-    session.server = if has_discovery {
-        result["_meta"]["io.modelcontextprotocol/serverInfo"].clone()
-    } else {
-        result["serverInfo"].clone()
-    };
+    let path = if has_discovery { "/_meta/io.modelcontextprotocol~1serverInfo" } else { "/serverInfo" };
+    session.server = result.pointer(path).cloned().unwrap_or_default();
     session.capabilities = result["capabilities"].clone();
     let versions = result["supportedVersions"].as_array().into_iter().flatten();
     session.announced = versions.filter_map(Value::as_str).filter_map(Revision::parse).collect();
@@ -126,7 +102,7 @@ pub(crate) async fn handshake(
         session.connection.set_revision(revision);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         if let Err(error) = session.connection.notify(&initialized, timeout).await {
-            return Ok(Handshake::Failed(error));
+            return Ok(Handshake::Failed(error.to_string()));
         }
     }
     Ok(Handshake::Accepted(Box::new(session)))
@@ -172,8 +148,7 @@ pub(crate) async fn connect(
     for revision in revisions {
         match handshake(target, revision, capabilities, timeout).await? {
             Handshake::Accepted(session) => return Ok(*session),
-            Handshake::Rejected(reason) | Handshake::Invalid(reason) => why = reason,
-            Handshake::Failed(error) => why = error.to_string(),
+            Handshake::Rejected(reason) | Handshake::Invalid(reason) | Handshake::Failed(reason) => why = reason,
         }
     }
     Err(connection_failure(target, &why))
@@ -189,10 +164,6 @@ pub(crate) fn connection_failure(target: &Target, why: &str) -> Failure {
         Target::Url { .. } if why.contains("HTTP 401") => failure.help(SEND_TOKEN),
         Target::Url { .. } => failure.help("check the path, and whether the server requires headers (`--header`)"),
     }
-}
-
-fn identity() -> Value {
-    json!({"name": "cargo-mcp", "version": env!("CARGO_PKG_VERSION")})
 }
 
 impl RawSession {
@@ -212,12 +183,12 @@ impl RawSession {
         let id = self.next_id;
         self.next_id += 1;
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let mut response = self.connection.request(&message, self.timeout).await.map_err(RequestError::Transport)?;
-        let invalid = |why: String| Err(RequestError::Transport(TransportError::InvalidResponse(why)));
+        let mut response = self.connection.request(&message, self.timeout).await?;
+        let invalid = |why: String| Err(RequestError::InvalidResponse(why));
         match (response.get("result").is_some(), response.get("error")) {
             (true, None) if response["jsonrpc"] == "2.0" => Ok(response["result"].take()),
             (false, Some(error)) => match (error["code"].as_i64(), error["message"].as_str()) {
-                (Some(code), Some(message)) => Err(RequestError::Rpc(RpcError { code, message: message.to_owned() })),
+                (Some(code), Some(message)) => Err(RequestError::Rpc { code, message: message.to_owned() }),
                 _ => invalid(format!("the error has no `code` or no `message`: {error}")),
             },
             _ => invalid(format!("not a JSON-RPC 2.0 response: {response}")),
@@ -234,14 +205,14 @@ impl RawSession {
         let mut params = json!({});
         for _ in 0..1000 {
             let mut page = match self.request(method, params).await {
-                Err(RequestError::Rpc(error)) if error.code == METHOD_NOT_FOUND => return Ok(items),
+                Err(RequestError::Rpc { code: METHOD_NOT_FOUND, .. }) => return Ok(items),
                 page => page?,
             };
             match page[member].take() {
                 Value::Array(more) => items.extend(more),
                 _ => {
                     let why = format!("the result of `{method}` has no `{member}` array");
-                    return Err(RequestError::Transport(TransportError::InvalidResponse(why)));
+                    return Err(RequestError::InvalidResponse(why));
                 }
             }
             match page["nextCursor"].take() {
@@ -249,7 +220,7 @@ impl RawSession {
                 _ => return Ok(items),
             }
         }
-        Err(RequestError::Transport(TransportError::InvalidResponse(format!("`{method}` has more than 1000 pages"))))
+        Err(RequestError::InvalidResponse(format!("`{method}` has more than 1000 pages")))
     }
 
     /// Reads the lists of all declared capabilities.
@@ -259,21 +230,14 @@ impl RawSession {
     /// Returns the method of the list that cannot be read, and the error.
     pub(crate) async fn listing(&mut self) -> Result<Listing, (&'static str, RequestError)> {
         let mut listing = Listing { instructions: self.instructions.clone(), ..Listing::default() };
-        for (capability, method, member) in [
-            ("tools", "tools/list", "tools"),
-            ("resources", "resources/list", "resources"),
-            ("resources", "resources/templates/list", "resourceTemplates"),
-            ("prompts", "prompts/list", "prompts"),
+        for (capability, method, member, list) in [
+            ("tools", "tools/list", "tools", &mut listing.tools),
+            ("resources", "resources/list", "resources", &mut listing.resources),
+            ("resources", "resources/templates/list", "resourceTemplates", &mut listing.resource_templates),
+            ("prompts", "prompts/list", "prompts", &mut listing.prompts),
         ] {
-            if self.capabilities.get(capability).is_none() {
-                continue;
-            }
-            let items = self.list(method, member).await.map_err(|why| (method, why))?;
-            match member {
-                "tools" => listing.tools = items,
-                "resources" => listing.resources = items,
-                "prompts" => listing.prompts = items,
-                _ => listing.resource_templates = items,
+            if self.capabilities.get(capability).is_some() {
+                *list = self.list(method, member).await.map_err(|why| (method, why))?;
             }
         }
         Ok(listing)

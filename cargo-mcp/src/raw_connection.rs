@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::{BodyExt as _, Limited};
 use reqwest::{
     StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -23,7 +22,7 @@ use tokio::{
 
 use crate::{
     failure::Failure,
-    http_client::{http_client, parse_headers},
+    http_client::{http_client, parse_headers, read_body},
     revision::Revision,
     sse::EventReader,
     target::Target,
@@ -35,29 +34,26 @@ pub(crate) enum RawConnection {
     Http(HttpConnection),
 }
 
-/// Why there is no response.
+/// Why a request has no result.
 #[derive(Debug)]
-pub(crate) enum TransportError {
+pub(crate) enum RequestError {
+    /// The server responded with a JSON-RPC error.
+    Rpc { code: i64, message: String },
     /// The program exited. Holds its last line on stderr.
     Exited(String),
-    /// The server cannot be reached.
-    Unreachable(String),
-    /// An HTTP error without a JSON-RPC response.
-    Http(String),
-    /// No response arrived in time.
-    Timeout(Duration),
     /// The response is invalid.
     InvalidResponse(String),
+    /// There is no response, for this reason.
+    NoResponse(String),
 }
 
-impl std::fmt::Display for TransportError {
+impl std::fmt::Display for RequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Rpc { code, message } => write!(f, "{message} (code {code})"),
             Self::Exited(last) if last.is_empty() => f.write_str("the server exited"),
             Self::Exited(last) => write!(f, "the server exited; its last line on stderr: {last}"),
-            Self::Unreachable(why) | Self::InvalidResponse(why) => f.write_str(why),
-            Self::Http(status) => write!(f, "the server returned HTTP {status}"),
-            Self::Timeout(timeout) => write!(f, "no response within {} s", timeout.as_secs()),
+            Self::InvalidResponse(why) | Self::NoResponse(why) => f.write_str(why),
         }
     }
 }
@@ -87,21 +83,16 @@ impl RawConnection {
     }
 
     /// Sends a request and waits for its response. Ignores notifications and requests from the server.
-    pub(crate) async fn request(&mut self, message: &Value, time: Duration) -> Result<Value, TransportError> {
+    pub(crate) async fn request(&mut self, message: &Value, time: Duration) -> Result<Value, RequestError> {
         self.exchange(message.to_string(), Some(message), time).await
     }
 
     /// Sends text that is not a message and waits for the error response.
-    pub(crate) async fn send_raw(&mut self, text: &str, time: Duration) -> Result<Value, TransportError> {
+    pub(crate) async fn send_raw(&mut self, text: &str, time: Duration) -> Result<Value, RequestError> {
         self.exchange(text.to_owned(), None, time).await
     }
 
-    async fn exchange(
-        &mut self,
-        text: String,
-        request: Option<&Value>,
-        time: Duration,
-    ) -> Result<Value, TransportError> {
+    async fn exchange(&mut self, text: String, request: Option<&Value>, time: Duration) -> Result<Value, RequestError> {
         let is_response = |message: &Value| match request {
             Some(request) => message["id"] == request["id"] && message.get("method").is_none(),
             None => message.get("error").is_some(),
@@ -115,18 +106,18 @@ impl RawConnection {
                 Self::Http(http) => http.post(text, request).await,
             }
         };
-        timeout(time, response).await.unwrap_or(Err(TransportError::Timeout(time)))
+        within(time, response).await
     }
 
     /// Sends a notification.
-    pub(crate) async fn notify(&mut self, message: &Value, time: Duration) -> Result<(), TransportError> {
+    pub(crate) async fn notify(&mut self, message: &Value, time: Duration) -> Result<(), RequestError> {
         let sent = async {
             match self {
                 Self::Program(program) => program.write(&message.to_string()).await,
                 Self::Http(http) => http.send(message.to_string(), Some(message)).await.map(drop),
             }
         };
-        timeout(time, sent).await.unwrap_or(Err(TransportError::Timeout(time)))
+        within(time, sent).await
     }
 
     /// Closes a program's stdin. Returns whether it exited in time, which is always true for a URL.
@@ -177,7 +168,7 @@ pub(crate) struct ProgramConnection {
 }
 
 impl ProgramConnection {
-    async fn write(&mut self, line: &str) -> Result<(), TransportError> {
+    async fn write(&mut self, line: &str) -> Result<(), RequestError> {
         let written = match &mut self.stdin {
             Some(stdin) => stdin.write_all(format!("{line}\n").as_bytes()).await.is_ok() && stdin.flush().await.is_ok(),
             None => false,
@@ -185,7 +176,7 @@ impl ProgramConnection {
         if written { Ok(()) } else { Err(self.exit_error().await) }
     }
 
-    async fn receive(&mut self, matches: impl Fn(&Value) -> bool) -> Result<Value, TransportError> {
+    async fn receive(&mut self, matches: impl Fn(&Value) -> bool) -> Result<Value, RequestError> {
         loop {
             let Some(line) = self.line().await else { return Err(self.exit_error().await) };
             if line.len() > MAX_MESSAGE_BYTES {
@@ -217,12 +208,12 @@ impl ProgramConnection {
         Some(line)
     }
 
-    async fn exit_error(&mut self) -> TransportError {
+    async fn exit_error(&mut self) -> RequestError {
         // Output from before the exit may still be in the pipe.
         let _ = timeout(Duration::from_millis(200), self.child.wait()).await;
         tokio::task::yield_now().await;
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        TransportError::Exited(stderr.trim().lines().last().unwrap_or_default().to_owned())
+        RequestError::Exited(stderr.trim().lines().last().unwrap_or_default().to_owned())
     }
 }
 
@@ -268,7 +259,7 @@ impl HttpConnection {
         Ok(Self { client, url: url.to_owned(), headers: all, session: None, revision: None })
     }
 
-    async fn post(&mut self, body: String, message: Option<&Value>) -> Result<Value, TransportError> {
+    async fn post(&mut self, body: String, message: Option<&Value>) -> Result<Value, RequestError> {
         let response = self.send(body, message).await?;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if content_type.is_some_and(|value| value.starts_with("text/event-stream")) {
@@ -276,23 +267,20 @@ impl HttpConnection {
             return read_response_event(EventReader::new(reqwest::Body::from(response)), id).await;
         }
         let status = response.status();
-        let body = Limited::new(reqwest::Body::from(response), MAX_MESSAGE_BYTES).collect().await;
-        let text = body.map_err(|error| {
-            let is_too_large = error.is::<http_body_util::LengthLimitError>();
-            if is_too_large { too_large() } else { TransportError::InvalidResponse(root_cause(&*error)) }
-        })?;
-        match serde_json::from_slice::<Value>(&text.to_bytes()) {
+        let text = read_body(response, MAX_MESSAGE_BYTES).await;
+        let text = text.map_err(|error| RequestError::InvalidResponse(root_cause(&error)))?.ok_or_else(too_large)?;
+        match serde_json::from_slice::<Value>(&text) {
             Ok(response) if is_http_error(status, &response) => {
                 let message = response["error"]["message"].as_str().unwrap_or_default();
-                Err(TransportError::Http(format!("{status}: {message}")))
+                Err(http_error(format_args!("{status}: {message}")))
             }
             Ok(response) if response.is_object() || response.is_array() => Ok(response),
-            _ if !status.is_success() => Err(TransportError::Http(status.to_string())),
-            _ => Err(TransportError::InvalidResponse(format!("HTTP {status} without a JSON-RPC message"))),
+            _ if !status.is_success() => Err(http_error(status)),
+            _ => Err(RequestError::InvalidResponse(format!("HTTP {status} without a JSON-RPC message"))),
         }
     }
 
-    async fn send(&mut self, body: String, message: Option<&Value>) -> Result<reqwest::Response, TransportError> {
+    async fn send(&mut self, body: String, message: Option<&Value>) -> Result<reqwest::Response, RequestError> {
         let mut headers = self.headers.clone();
         if let Some(session) = &self.session {
             headers.insert(SESSION_ID, session.clone());
@@ -305,7 +293,7 @@ impl HttpConnection {
             add_mirrored_headers(&mut headers, message);
         }
         let sent = self.client.post(&self.url).headers(headers).body(body).send().await;
-        let response = sent.map_err(|error| TransportError::Unreachable(root_cause(&error)))?;
+        let response = sent.map_err(|error| RequestError::NoResponse(root_cause(&error)))?;
         if let Some(session) = response.headers().get(SESSION_ID) {
             self.session = Some(session.clone());
         }
@@ -313,8 +301,18 @@ impl HttpConnection {
     }
 }
 
-fn too_large() -> TransportError {
-    TransportError::InvalidResponse(format!("the response is larger than {} MiB", MAX_MESSAGE_BYTES >> 20))
+/// Waits for a response.
+async fn within<T>(time: Duration, response: impl Future<Output = Result<T, RequestError>>) -> Result<T, RequestError> {
+    let late = |_| Err(RequestError::NoResponse(format!("no response within {} s", time.as_secs())));
+    timeout(time, response).await.unwrap_or_else(late)
+}
+
+fn http_error(status: impl std::fmt::Display) -> RequestError {
+    RequestError::NoResponse(format!("the server returned HTTP {status}"))
+}
+
+fn too_large() -> RequestError {
+    RequestError::InvalidResponse(format!("the response is larger than {} MiB", MAX_MESSAGE_BYTES >> 20))
 }
 
 /// Returns whether an HTTP error concerns the client or the path rather than the JSON-RPC request in it. The response
@@ -337,16 +335,16 @@ fn add_mirrored_headers(headers: &mut HeaderMap, message: &Value) {
 }
 
 /// Reads events until one contains the response to a request, or any response if `id` is `None`.
-async fn read_response_event(mut events: EventReader, id: Option<&Value>) -> Result<Value, TransportError> {
+async fn read_response_event(mut events: EventReader, id: Option<&Value>) -> Result<Value, RequestError> {
     while let Some(event) = events.next().await {
-        let event = event.map_err(|error| TransportError::InvalidResponse(root_cause(&error)))?;
+        let event = event.map_err(|error| RequestError::InvalidResponse(root_cause(&error)))?;
         let message = event.data.and_then(|data| serde_json::from_str::<Value>(&data).ok());
         let is_response = |message: &Value| message.get("method").is_none() && id.is_none_or(|id| message["id"] == *id);
         if let Some(response) = message.filter(is_response) {
             return Ok(response);
         }
     }
-    Err(TransportError::InvalidResponse("the event stream ended without a response".to_owned()))
+    Err(RequestError::InvalidResponse("the event stream ended without a response".to_owned()))
 }
 
 /// Returns the message of the innermost cause, which is the most specific.

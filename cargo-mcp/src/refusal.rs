@@ -29,10 +29,8 @@ pub(crate) struct Refusal {
 enum RefusalKind {
     /// Status 401.
     Unauthorized,
-    /// Status 403.
-    Forbidden,
-    /// Status 403, with the scopes that the request needs.
-    MissingScopes(Vec<String>),
+    /// Status 403, with the scopes that the request needs, if they are known.
+    Forbidden(Vec<String>),
 }
 
 impl Refusal {
@@ -58,8 +56,7 @@ impl Refusal {
         while let Some(cause) = next {
             if let Some(error) = cause.downcast_ref::<InsufficientScopeError>() {
                 let scopes = error.required_scope.as_deref().unwrap_or_default().split_whitespace();
-                let scopes: Vec<_> = scopes.map(str::to_owned).collect();
-                let kind = if scopes.is_empty() { RefusalKind::Forbidden } else { RefusalKind::MissingScopes(scopes) };
+                let kind = RefusalKind::Forbidden(scopes.map(str::to_owned).collect());
                 return Some(Self { kind, challenge: Some(error.www_authenticate_header.clone()) });
             }
             if let Some(error) = cause.downcast_ref::<AuthRequiredError>() {
@@ -74,7 +71,7 @@ impl Refusal {
                 return Some(Self { kind: RefusalKind::Unauthorized, challenge: None });
             }
             if message.contains("HTTP 403") {
-                return Some(Self { kind: RefusalKind::Forbidden, challenge: None });
+                return Some(Self { kind: RefusalKind::Forbidden(Vec::new()), challenge: None });
             }
             next = cause.source();
         }
@@ -89,31 +86,29 @@ impl Refusal {
         url: &str,
         headers: &[(String, String)],
     ) -> Failure {
-        let sent = |failure: Failure| match &self.challenge {
-            Some(challenge) => failure.help(format_args!("the server sent `WWW-Authenticate: {challenge}`")),
-            None => failure,
-        };
+        let sent = self.challenge.map(|challenge| format!("the server sent `WWW-Authenticate: {challenge}`"));
         let has_token = has_token(headers);
         match &self.kind {
             RefusalKind::Unauthorized if has_token => {
-                sent(create(format!("{subject}: the server does not accept the token (HTTP 401)")))
+                create(format!("{subject}: the server does not accept the token (HTTP 401)"))
+                    .help_if(sent)
                     .help(format_args!("log in with `cargo mcp login {url}` and omit the token, or send a valid one"))
             }
             RefusalKind::Unauthorized => {
-                sent(create(format!("{subject} requires authorization (HTTP 401)"))).help(SEND_TOKEN)
+                create(format!("{subject} requires authorization (HTTP 401)")).help_if(sent).help(SEND_TOKEN)
             }
-            RefusalKind::Forbidden => sent(create(format!("access to {subject} is forbidden (HTTP 403)"))).help(
-                "check that the server allows this host and that the token has permission; `--header` sends another token",
-            ),
-            RefusalKind::MissingScopes(scopes) => {
+            RefusalKind::Forbidden(scopes) if scopes.is_empty() => {
+                create(format!("access to {subject} is forbidden (HTTP 403)")).help_if(sent).help(
+                    "check that the server allows this host and that the token has permission; \
+                     `--header` sends another token",
+                )
+            }
+            RefusalKind::Forbidden(scopes) => {
                 let names = name_list(&scopes.iter().map(String::as_str).collect::<Vec<_>>());
                 let (noun, pronoun) = if scopes.len() == 1 { ("scope", "the scope") } else { ("scopes", "the scopes") };
                 let options: String = scopes.iter().map(|scope| format!(" --scope {}", shell_word(scope))).collect();
-                let (lacks, omit) = if has_token {
-                    (", which the token does not have", " and omit the token")
-                } else {
-                    ("", "")
-                };
+                let (lacks, omit) =
+                    if has_token { (", which the token does not have", " and omit the token") } else { ("", "") };
                 create(format!("{subject} requires the {noun} {names}{lacks} (HTTP 403)")).help(format_args!(
                     "log in with `cargo mcp login {url}{options}`{omit}, or send a token that has {pronoun}"
                 ))

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use rmcp::{
-    RoleClient, ServiceError,
+    ServiceError,
     model::{
         CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputRequiredResult,
         InputResponses, Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities,
         ServerPeerInfo, ServerResult, TASKS_EXTENSION_ID, Tool,
     },
-    service::{Peer, PeerRequestOptions},
+    service::PeerRequestOptions,
 };
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(crate) struct SessionArgs {
 /// A connection after the handshake.
 pub(crate) struct Session {
     connection: Connection<Arc<Host>>,
-    target: Target,
+    pub(crate) target: Target,
     observer: ProcessObserver,
     timeout: Option<Duration>,
 }
@@ -65,10 +65,8 @@ pub(crate) struct NamedServer<'a> {
 pub(crate) fn suggest_package(args: &TargetArgs, word: &str, failure: Failure) -> Failure {
     let Ok(workspace) = args.workspace() else { return failure };
     let names: Vec<&str> = workspace.servers().into_iter().map(|package| package.name.as_str()).collect();
-    match nearest(word, names) {
-        Some(near) => failure.help(format_args!("`{word}` is not a package of this workspace; did you mean `{near}`?")),
-        None => failure,
-    }
+    let near = nearest(word, names);
+    failure.help_if(near.map(|near| format!("`{word}` is not a package of this workspace; did you mean `{near}`?")))
 }
 
 /// Connects, runs `work`, and closes the connection.
@@ -98,7 +96,7 @@ pub(crate) async fn with<T>(
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut session = Session { connection, target, observer, timeout };
-    host.set_server_name(session.title());
+    host.answers.set_server_name(session.title());
     let result = work(&session).await;
     host.console.clear();
     let close_timeout = if session.observer.exit_status().is_some() { Duration::ZERO } else { CLOSE_TIMEOUT };
@@ -117,14 +115,6 @@ pub(crate) async fn interrupt() {
 impl Session {
     pub(crate) fn host(&self) -> &Host {
         self.connection.service()
-    }
-
-    pub(crate) fn peer(&self) -> &Peer<RoleClient> {
-        self.connection.peer()
-    }
-
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
     }
 
     /// Returns the result of the handshake: the identity and the capabilities of the server.
@@ -182,7 +172,7 @@ impl Session {
     ) -> Result<Result<ServerResult, ErrorData>, Failure> {
         let mut options = PeerRequestOptions::no_options();
         options.meta = Some(self.meta(request_options));
-        let sent = self.peer().send_request_with_option(request, options);
+        let sent = self.connection.send_request_with_option(request, options);
         let handle = self.answer(what, sent).await?;
         let id = handle.id.clone();
         let mut is_answered = false;
@@ -199,7 +189,7 @@ impl Session {
             .await;
         if !is_answered {
             let cancelled = CancelledNotificationParam::new(Some(id), Some("cancelled by the user".to_owned()));
-            let _ = tokio::time::timeout(NOTIFY_TIMEOUT, self.peer().notify_cancelled(cancelled)).await;
+            let _ = tokio::time::timeout(NOTIFY_TIMEOUT, self.connection.notify_cancelled(cancelled)).await;
         }
         response
     }
@@ -208,7 +198,7 @@ impl Session {
     pub(crate) async fn request_and_forget(&self, request: ClientRequest, request_options: RequestOptions) {
         let mut options = PeerRequestOptions::with_timeout(NOTIFY_TIMEOUT);
         options.meta = Some(self.meta(request_options));
-        if let Ok(handle) = self.peer().send_request_with_option(request, options).await {
+        if let Ok(handle) = self.connection.send_request_with_option(request, options).await {
             let _ = handle.await_response().await;
         }
     }
@@ -219,7 +209,7 @@ impl Session {
         if self.is_legacy() {
             return meta;
         }
-        meta.set_log_level(self.host().level());
+        meta.set_log_level(self.host().level);
         if request_options.tasks {
             let mut capabilities = self.host().capabilities();
             let extensions = capabilities.extensions.get_or_insert_default();
@@ -233,8 +223,8 @@ impl Session {
     #[expect(deprecated, reason = "current servers send log messages")]
     pub(crate) async fn set_log_level(&self) {
         if self.is_legacy() && self.server().capabilities.logging.is_some() {
-            let level = rmcp::model::SetLevelRequestParams::new(self.host().level());
-            let _ = tokio::time::timeout(NOTIFY_TIMEOUT, self.peer().set_level(level)).await;
+            let level = rmcp::model::SetLevelRequestParams::new(self.host().level);
+            let _ = tokio::time::timeout(NOTIFY_TIMEOUT, self.connection.set_level(level)).await;
         }
     }
 
@@ -280,42 +270,35 @@ impl Session {
 
     /// Returns the tools, or none if the server does not declare the capability.
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>, Failure> {
-        match self.server().capabilities.tools {
-            Some(_) => self.answer("tools/list", self.peer().list_all_tools()).await,
-            None => Ok(Vec::new()),
-        }
+        self.list("tools/list", |has| has.tools.is_some(), self.connection.list_all_tools()).await
     }
 
     pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, Failure> {
-        match self.server().capabilities.prompts {
-            Some(_) => self.answer("prompts/list", self.peer().list_all_prompts()).await,
-            None => Ok(Vec::new()),
-        }
+        self.list("prompts/list", |has| has.prompts.is_some(), self.connection.list_all_prompts()).await
     }
 
     pub(crate) async fn resources(&self) -> Result<Vec<Resource>, Failure> {
-        match self.server().capabilities.resources {
-            Some(_) => self.answer("resources/list", self.peer().list_all_resources()).await,
-            None => Ok(Vec::new()),
-        }
+        self.list("resources/list", |has| has.resources.is_some(), self.connection.list_all_resources()).await
     }
 
     pub(crate) async fn templates(&self) -> Result<Vec<ResourceTemplate>, Failure> {
-        match self.server().capabilities.resources {
-            Some(_) => {
-                let list = async {
-                    match self.peer().list_all_resource_templates().await {
-                        // Some servers with resources do not implement templates.
-                        Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-                            Ok(Vec::new())
-                        }
-                        listed => listed,
-                    }
-                };
-                self.answer("resources/templates/list", list).await
+        let list = async {
+            match self.connection.list_all_resource_templates().await {
+                // Some servers with resources do not implement templates.
+                Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Ok(Vec::new()),
+                listed => listed,
             }
-            None => Ok(Vec::new()),
-        }
+        };
+        self.list("resources/templates/list", |has| has.resources.is_some(), list).await
+    }
+
+    async fn list<T>(
+        &self,
+        method: &str,
+        is_declared: impl Fn(&ServerCapabilities) -> bool,
+        list: impl Future<Output = Result<Vec<T>, ServiceError>>,
+    ) -> Result<Vec<T>, Failure> {
+        if is_declared(&self.server().capabilities) { self.answer(method, list).await } else { Ok(Vec::new()) }
     }
 }
 
@@ -332,15 +315,9 @@ pub(crate) fn print_raw(result: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Converts an error response to a failure.
 pub(crate) fn rejection(session: &Session, what: &str, error: ErrorData) -> Failure {
-    let help = match (missing_capability_help(session, &error.message), &error.data) {
-        (Some(help), _) => Some(help.to_owned()),
-        (None, data) => data.as_ref().map(|data| format!("error data: {data}")),
-    };
-    let failure = Failure::response(what, error);
-    match help {
-        Some(help) => failure.help(help),
-        None => failure,
-    }
+    let help = missing_capability_help(session, &error.message).map(str::to_owned);
+    let help = help.or_else(|| Some(format!("error data: {}", error.data.as_ref()?)));
+    Failure::response(what, error).help_if(help)
 }
 
 /// Returns help if an error message mentions a capability that this client has not declared.
@@ -363,7 +340,7 @@ pub(crate) fn missing_capability_help(session: &Session, message: &str) -> Optio
 
 /// Converts the error of a request to a failure.
 fn failure(session: &Session, what: &str, error: ServiceError) -> Failure {
-    if let (Target::Url { url, headers }, Some(refusal)) = (session.target(), Refusal::of_request(&error)) {
+    if let (Target::Url { url, headers }, Some(refusal)) = (&session.target, Refusal::of_request(&error)) {
         return refusal.failure(Failure::tool, what, url, headers);
     }
     let is_closed = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));

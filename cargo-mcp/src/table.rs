@@ -84,13 +84,15 @@ mod tests {
     #[test]
     fn objects_become_rows() {
         let rows = json!([{"id": 1, "tags": ["a", "b"]}, {"id": 2, "title": "Milk"}]);
-        let expected = "\
-┌────┬──────┬───────┐
-│ id ┆ tags ┆ title │
-╞════╪══════╪═══════╡
-│ 1  ┆ a, b ┆       │
-│ 2  ┆      ┆ Milk  │
-└────┴──────┴───────┘";
+        let expected = [
+            "┌────┬──────┬───────┐",
+            "│ id ┆ tags ┆ title │",
+            "╞════╪══════╪═══════╡",
+            "│ 1  ┆ a, b ┆       │",
+            "│ 2  ┆      ┆ Milk  │",
+            "└────┴──────┴───────┘",
+        ]
+        .join("\n");
         assert_eq!(render(&rows, Some(80)), expected);
         assert_eq!(render(&json!({"result": rows}), Some(80)), expected);
     }
@@ -98,12 +100,14 @@ mod tests {
     #[test]
     fn members_become_rows() {
         let object = json!({"notes": 2, "deep": {"a": [1]}, "none": null});
-        let expected = "\
-┌───────┬───────────┐
-│ notes ┆ 2         │
-│ deep  ┆ {\"a\":[1]} │
-│ none  ┆           │
-└───────┴───────────┘";
+        let expected = [
+            "┌───────┬───────────┐",
+            "│ notes ┆ 2         │",
+            "│ deep  ┆ {\"a\":[1]} │",
+            "│ none  ┆           │",
+            "└───────┴───────────┘",
+        ]
+        .join("\n");
         assert_eq!(render(&object, Some(80)), expected);
     }
 

@@ -10,6 +10,8 @@ use crate::{
 
 /// How long to wait for a server to exit after its stdin is closed.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(7);
+/// The same for a server whose exit is not checked.
+pub(crate) const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How to reach a server, except for its name.
 #[derive(Clone, Debug, clap::Args)]
@@ -141,6 +143,15 @@ impl TargetArgs {
 
 pub(crate) fn is_url(word: &str) -> bool {
     word.starts_with("http://") || word.starts_with("https://")
+}
+
+/// Parses a URL.
+///
+/// # Errors
+///
+/// Fails if the text is not the URL of a website.
+pub(crate) fn url(text: &str) -> Result<String, &'static str> {
+    if is_url(text) { Ok(text.to_owned()) } else { Err("expected a URL that starts with `https://` or `http://`") }
 }
 
 /// Parses `NAME=VALUE`.

@@ -6,9 +6,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use cargo_metadata::{CompilerMessage, Message, Metadata, MetadataCommand, Package, TargetKind};
+use cargo_metadata::{
+    Artifact, CompilerMessage, Message, Metadata, MetadataCommand, Package, TargetKind, camino::Utf8PathBuf,
+};
 
-use crate::failure::{Failure, name_list, nearest};
+use crate::failure::{Failure, name_list, suggest};
 
 /// Options for cargo.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -50,6 +52,14 @@ impl BuildArgs {
 pub(crate) struct Server {
     pub(crate) package: Package,
     pub(crate) bin: String,
+}
+
+impl Server {
+    /// Returns the path of the server's program if cargo has built it with this artifact.
+    pub(crate) fn program(&self, artifact: Artifact) -> Option<PathBuf> {
+        let is_own = artifact.target.name == self.bin && artifact.package_id == self.package.id;
+        artifact.executable.filter(|_| is_own).map(Utf8PathBuf::into_std_path_buf)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -138,11 +148,7 @@ impl Workspace {
         }
         let failure = Failure::usage(format_args!("no package `{name}` in this workspace"));
         let names: Vec<&str> = self.servers().iter().map(|package| package.name.as_str()).collect();
-        Err(match nearest(name, names.iter().copied()) {
-            Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-            None if names.is_empty() => failure,
-            None => failure.help(format_args!("available servers: {}", name_list(&names))),
-        })
+        Err(if names.is_empty() { failure } else { suggest(failure, name, &names, "servers") })
     }
 
     /// Returns the package that contains the current directory or the given manifest.
@@ -199,22 +205,13 @@ impl Workspace {
             }
             return Err(Failure::connection(format_args!("package `{}` failed to build", server.package.name)));
         }
-        let executable = |message: Message| match message {
-            Message::CompilerArtifact(artifact)
-                if artifact.target.name == server.bin && artifact.package_id == server.package.id =>
-            {
-                artifact.executable
-            }
+        let programs = Message::parse_stream(&*output.stdout).filter_map(|message| match message {
+            Ok(Message::CompilerArtifact(artifact)) => server.program(artifact),
             _ => None,
-        };
-        let program = Message::parse_stream(&*output.stdout).filter_map(Result::ok).filter_map(executable).last();
-        match program {
-            Some(path) => Ok(path.into_std_path_buf()),
-            None => Err(Failure::connection(format_args!(
-                "cargo reported no program for package `{}`",
-                server.package.name
-            ))),
-        }
+        });
+        programs.last().ok_or_else(|| {
+            Failure::connection(format_args!("cargo reported no program for package `{}`", server.package.name))
+        })
     }
 }
 

@@ -6,11 +6,8 @@ use base64::Engine;
 use serde_json::{Map, Value};
 
 use crate::{
-    arguments::{
-        exact,
-        schema::{InvalidValue, Schema, is_within_limits},
-    },
-    failure::{Failure, nearest},
+    arguments::{exact, schema::Schema},
+    failure::{Failure, name_list, nearest},
 };
 
 /// The value of one `KEY=VALUE`.
@@ -156,9 +153,9 @@ fn unknown<'a>(full_name: &str, name: &str, names: impl Iterator<Item = &'a str>
     if let Some(near) = nearest(name, names.clone()) {
         return format!("unknown argument `{full_name}`; did you mean `{near}`?");
     }
-    match names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ") {
-        all if all.is_empty() => format!("unknown argument `{full_name}`: expected no arguments"),
-        all => format!("unknown argument `{full_name}`: expected {all}"),
+    match &*names.collect::<Vec<_>>() {
+        [] => format!("unknown argument `{full_name}`: expected no arguments"),
+        names => format!("unknown argument `{full_name}`: expected {}", name_list(names)),
     }
 }
 
@@ -215,8 +212,8 @@ fn list(values: &[RawValue], schema: Schema<'_>, name: &str, errors: &mut Argume
     let items = list.items();
     let values: Vec<_> = values.iter().map(|value| errors.ok(single(value, items, name))).collect();
     let values = Value::Array(values.into_iter().collect::<Option<Vec<_>>>()?);
-    if !is_within_limits(&values, *list) {
-        errors.add(format!("argument `{name}`: {}", InvalidValue::new(*list).found(&values.to_string())));
+    if !list.is_within_limits(&values) {
+        errors.add(format!("argument `{name}`: {}, found `{values}`", list.expected()));
         return None;
     }
     Some(values)
@@ -253,7 +250,7 @@ fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, String> {
         Err(_) if exact::large_integer(text) == Some(text) && is_integer(schema) => {
             return Err(exact::too_large(text));
         }
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error),
     };
     match exact::rounded(text, &value) {
         Some(integer) => Err(exact::too_large(integer)),
@@ -276,13 +273,16 @@ fn read_text(path: &str, name: &str) -> Result<String, String> {
 /// # Errors
 ///
 /// Fails if no type of the schema matches.
-pub(crate) fn coerce(text: &str, schema: Schema<'_>) -> Result<Value, InvalidValue> {
-    let invalid = || InvalidValue::new(schema).found(text);
+pub(crate) fn coerce(text: &str, schema: Schema<'_>) -> Result<Value, String> {
+    let invalid = || format!("{}, found `{text}`", schema.expected());
     if let Some(choices) = schema.choices() {
         let names: Vec<String> = choices.iter().map(|choice| choice.name()).collect();
         return match names.iter().position(|name| name == text) {
             Some(index) => Ok(choices[index].value.clone()),
-            None => Err(invalid().suggestion(nearest(text, names.iter().map(String::as_str)))),
+            None => {
+                let near = nearest(text, names.iter().map(String::as_str));
+                Err(invalid() + &near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())
+            }
         };
     }
     let alternatives = schema.alternatives();
@@ -294,14 +294,13 @@ pub(crate) fn coerce(text: &str, schema: Schema<'_>) -> Result<Value, InvalidVal
         // Any type is allowed: valid JSON is used as such, and everything else as a string.
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
     }
-    let is_admitted =
-        |value: &Result<Value, InvalidValue>| value.as_ref().map_or(true, |value| is_within_limits(value, *only));
+    let is_admitted = |value: &Result<Value, String>| value.as_ref().map_or(true, |value| only.is_within_limits(value));
     let mut values = types.iter().filter_map(|name| coerce_to_type(text, name, *only));
     values.find(is_admitted).unwrap_or_else(|| Err(invalid()))
 }
 
 /// Converts text to a type. Returns `None` if the text does not match the type.
-fn coerce_to_type(text: &str, name: &str, schema: Schema<'_>) -> Option<Result<Value, InvalidValue>> {
+fn coerce_to_type(text: &str, name: &str, schema: Schema<'_>) -> Option<Result<Value, String>> {
     let json = || serde_json::from_str::<Value>(text).ok();
     let value = match name {
         "string" => text.into(),

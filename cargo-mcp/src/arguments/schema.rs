@@ -1,10 +1,11 @@
 //! The part of JSON Schema that a command line needs: the expected values, and their descriptions.
 
-use std::fmt;
-
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Map, Value};
 
+/// The keywords that limit a value of a certain type.
+const LIMITS: [&str; 8] =
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"];
 /// The number of references to follow before they are considered recursive.
 const MAX_DEPTH: usize = 16;
 
@@ -12,19 +13,13 @@ const MAX_DEPTH: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schema<'a> {
     root: &'a Map<String, Value>,
-    node: Node<'a>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Node<'a> {
-    Object(&'a Map<String, Value>),
-    /// `true`, or an invalid schema: all values match.
-    Anything,
+    /// The keywords. `None` for `true`, or an invalid schema: all values match.
+    node: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Schema<'a> {
     pub(crate) fn new(root: &'a Map<String, Value>) -> Self {
-        Self { root, node: Node::Object(root) }
+        Self { root, node: Some(root) }
     }
 
     fn at(self, node: &'a Value) -> Self {
@@ -35,10 +30,7 @@ impl<'a> Schema<'a> {
                 None => break,
             }
         }
-        match node {
-            Value::Object(node) => Self { node: Node::Object(node), ..self },
-            _ => Self { node: Node::Anything, ..self },
-        }
+        Self { node: node.as_object(), ..self }
     }
 
     fn resolve(self, reference: &str) -> Option<&'a Value> {
@@ -49,10 +41,7 @@ impl<'a> Schema<'a> {
     }
 
     fn get(self, key: &str) -> Option<&'a Value> {
-        match self.node {
-            Node::Object(node) => node.get(key),
-            Node::Anything => None,
-        }
+        self.node?.get(key)
     }
 
     fn text(self, key: &str) -> Option<&'a str> {
@@ -157,10 +146,7 @@ impl<'a> Schema<'a> {
 
     /// Returns whether this is the same part of the same document.
     pub(crate) fn is_same(self, other: Self) -> bool {
-        match (self.node, other.node) {
-            (Node::Object(one), Node::Object(other)) => std::ptr::eq(one, other),
-            _ => false,
-        }
+        self.node.zip(other.node).is_some_and(|(one, other)| std::ptr::eq(one, other))
     }
 
     pub(crate) fn property(self, name: &str) -> Option<Self> {
@@ -180,7 +166,7 @@ impl<'a> Schema<'a> {
     }
 
     pub(crate) fn items(self) -> Self {
-        self.get("items").map_or(Self { node: Node::Anything, ..self }, |node| self.at(node))
+        self.get("items").map_or(Self { node: None, ..self }, |node| self.at(node))
     }
 
     pub(crate) fn default(self) -> Option<&'a Value> {
@@ -211,10 +197,18 @@ impl<'a> Schema<'a> {
 
     /// Returns whether a value matches the schema. All values match a schema that does not compile.
     pub(crate) fn admits(self, value: &Value) -> bool {
-        match self.node {
-            Node::Object(node) => violation(node, self.root, value).is_none(),
-            Node::Anything => true,
-        }
+        self.node.is_none_or(|node| violation(node, self.root, value).is_none())
+    }
+
+    /// Returns whether a value is within the limits of the schema: of a number, of a text's length and of a list's.
+    pub(crate) fn is_within_limits(self, value: &Value) -> bool {
+        let limits = LIMITS.iter().filter_map(|key| Some(((*key).to_owned(), self.get(key)?.clone())));
+        violation(&limits.collect(), &Map::new(), value).is_none()
+    }
+
+    /// Describes what was expected in place of a value: `expected integer, 1 to 100`.
+    pub(crate) fn expected(self) -> String {
+        format!("expected {}", self.describe())
     }
 
     /// Describes the expected values: `integer, 1 to 100`.
@@ -282,41 +276,6 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// A value that does not match a schema. Displayed as ``expected integer, found `five` ``.
-#[derive(Debug, PartialEq)]
-pub(crate) struct InvalidValue {
-    expected: String,
-    found: Option<String>,
-    suggestion: Option<String>,
-}
-
-impl InvalidValue {
-    pub(crate) fn new(schema: Schema<'_>) -> Self {
-        Self { expected: schema.describe(), found: None, suggestion: None }
-    }
-
-    pub(crate) fn found(self, text: &str) -> Self {
-        Self { found: Some(text.to_owned()), ..self }
-    }
-
-    pub(crate) fn suggestion(self, suggestion: Option<&str>) -> Self {
-        Self { suggestion: suggestion.map(str::to_owned), ..self }
-    }
-}
-
-impl fmt::Display for InvalidValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected {}", self.expected)?;
-        if let Some(found) = &self.found {
-            write!(f, ", found `{found}`")?;
-        }
-        match &self.suggestion {
-            Some(suggestion) => write!(f, "; did you mean `{suggestion}`?"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// One of several possible values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<'a> {
@@ -368,29 +327,6 @@ pub(crate) fn violation(part: &Map<String, Value>, root: &Map<String, Value>, va
         part.extend(root.get(definitions).map(|found| (definitions.to_owned(), found.clone())));
     }
     compile(&part.into()).ok()?.validate(value).err().map(|error| error.to_string())
-}
-
-/// Returns whether a value is within the limits of a schema. The items of a list are not checked.
-pub(crate) fn is_within_limits(value: &Value, schema: Schema<'_>) -> bool {
-    let at_least = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number >= limit);
-    let at_most = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number <= limit);
-    match value {
-        Value::String(text) => {
-            let length = text.chars().count() as f64;
-            at_least("minLength", length) && at_most("maxLength", length)
-        }
-        Value::Number(number) => {
-            let number = number.as_f64().unwrap_or(f64::NAN);
-            let above = schema.number("exclusiveMinimum").is_none_or(|limit| number > limit);
-            let below = schema.number("exclusiveMaximum").is_none_or(|limit| number < limit);
-            at_least("minimum", number) && at_most("maximum", number) && above && below
-        }
-        Value::Array(items) => {
-            let count = items.len() as f64;
-            at_least("minItems", count) && at_most("maxItems", count)
-        }
-        _ => true,
-    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,8 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Callback {
     listener: TcpListener,
-    redirect_uri: String,
+    /// The URI to which the authorization server redirects the browser.
+    pub(super) redirect_uri: String,
 }
 
 /// The redirection that is expected.
@@ -51,11 +52,6 @@ impl Callback {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let redirect_uri = format!("http://{}{PATH}", listener.local_addr()?);
         Ok(Self { listener, redirect_uri })
-    }
-
-    /// Returns the URI to which the authorization server redirects the browser.
-    pub(crate) fn redirect_uri(&self) -> &str {
-        &self.redirect_uri
     }
 
     /// Shows an authorization request to the user, and returns the URL to which the browser is redirected.

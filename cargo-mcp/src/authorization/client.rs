@@ -9,7 +9,8 @@ use rmcp::{
     transport::{
         auth::{AuthClient, AuthError, AuthorizationManager, AuthorizationSession, OAuthClientConfig},
         streamable_http_client::{
-            InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+            InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+            StreamableHttpError, StreamableHttpPostResponse,
         },
     },
 };
@@ -123,14 +124,14 @@ impl AuthorizedClient {
         }
         errln!("the server requires the scope `{}`", escape_line(&required));
         let callback = Callback::listen(0).await?;
-        let mut manager = manager(self.store.url(), self.store.clone()).await?;
+        let mut manager = manager(&self.store.url, self.store.clone()).await?;
         let issuer = discover(&mut manager, Some(&error.www_authenticate_header)).await?;
         check_issuer(stored.issuer, issuer)?;
         manager.configure_client(
-            OAuthClientConfig::new(stored.client_id, callback.redirect_uri()).with_scopes(scopes.clone()),
+            OAuthClientConfig::new(stored.client_id, &*callback.redirect_uri).with_scopes(scopes.clone()),
         )?;
         let request = manager.get_authorization_url(&scopes.iter().map(String::as_str).collect::<Vec<_>>()).await?;
-        let session = AuthorizationSession::for_scope_upgrade(manager, request.clone(), callback.redirect_uri());
+        let session = AuthorizationSession::for_scope_upgrade(manager, request.clone(), &callback.redirect_uri);
         let redirected = callback.authorize(&request, STEP_TIMEOUT).await?;
         finish(&session, &redirected).await?;
         Ok(())
@@ -148,11 +149,8 @@ impl StreamableHttpClient for AuthorizedClient {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        self.with_scopes(|| {
-            let (uri, session_id, token) = (uri.clone(), session_id.clone(), token.clone());
-            self.inner.post_message(uri, message.clone(), session_id, token, headers.clone())
-        })
-        .await
+        let max = StreamableHttpClientTransportConfig::default().max_sse_event_size;
+        self.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max).await
     }
 
     async fn post_message_with_max_sse_event_size(

@@ -8,7 +8,7 @@ use rmcp::transport::auth::{
 use url::{Host, Url};
 
 use super::store::TokenStore;
-use crate::http_client::http_client;
+use crate::http_client::{http_client, read_body};
 
 /// The maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
@@ -38,18 +38,13 @@ impl OAuthHttpClient for OAuthClient {
                 return Err(format!("the URL is `{url}`, expected an `https` URL").into());
             }
             *sent.timeout_mut() = request.timeout;
-            let mut received = self.client.execute(sent).await?;
+            let received = self.client.execute(sent).await?;
             let mut response = Response::builder().status(received.status());
             for (name, value) in received.headers() {
                 response = response.header(name, value);
             }
-            let mut body = Vec::new();
-            while let Some(chunk) = received.chunk().await? {
-                body.extend_from_slice(&chunk);
-                if body.len() > MAX_RESPONSE_BYTES {
-                    return Err(format!("the response exceeds {MAX_RESPONSE_BYTES} bytes").into());
-                }
-            }
+            let body = read_body(received, MAX_RESPONSE_BYTES).await?;
+            let body = body.ok_or_else(|| format!("the response exceeds {MAX_RESPONSE_BYTES} bytes"))?;
             response.body(body).map_err(OAuthHttpClientError::from)
         })
     }
@@ -60,7 +55,8 @@ pub(super) fn is_secure(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_local(url))
 }
 
-fn is_local(url: &Url) -> bool {
+/// Returns whether a URL is on this machine.
+pub(crate) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -13,24 +13,32 @@ use super::{
     http::{is_secure, manager},
     store::TokenStore,
 };
-use crate::{failure::Failure, http_client::http_client, output::escape_line, raw_connection::root_cause};
+use crate::{failure::Failure, http_client::http_client, output::escape_line, raw_connection::root_cause, target::url};
 
 /// The time for the server to respond with its challenge.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How to log in.
-#[derive(Clone, Debug)]
-pub(crate) struct Login<'a> {
-    pub(crate) url: &'a str,
-    /// The scopes to request. If empty, the scopes that the server asks for.
-    pub(crate) scopes: &'a [String],
-    /// The id of a client that is registered already.
-    pub(crate) client_id: Option<&'a str>,
-    /// The URL of the client's metadata document.
-    pub(crate) client_metadata: Option<&'a str>,
-    /// The port to which the browser is redirected; 0 for any.
-    pub(crate) port: u16,
-    pub(crate) limit: Duration,
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Login {
+    /// URL of the server
+    #[arg(value_parser = url)]
+    pub(crate) url: String,
+    /// Scope to request (may be repeated) [default: those that the server asks for]
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+    /// Id of a client that is registered with the authorization server
+    #[arg(long, value_name = "ID", conflicts_with = "client_metadata")]
+    client_id: Option<String>,
+    /// URL of a metadata document that describes the client
+    #[arg(long, value_name = "URL", value_parser = url)]
+    client_metadata: Option<String>,
+    /// Port on this machine to which the browser is redirected; 0 for any
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Seconds to wait until you have logged in
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
 }
 
 /// Discovers the authorization server, registers if necessary, asks the user, and stores the tokens. Returns the granted
@@ -40,33 +48,33 @@ pub(crate) struct Login<'a> {
 ///
 /// Fails if the server requires no authorization or cannot be reached, if the authorization server refuses, or if the
 /// user does not log in.
-pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
-    if !Url::parse(login.url).is_ok_and(|url| is_secure(&url)) {
+pub(crate) async fn login(login: &Login) -> Result<Vec<String>, Failure> {
+    if !Url::parse(&login.url).is_ok_and(|url| is_secure(&url)) {
         return Err(Failure::usage(format_args!("anybody on the way could read the tokens for `{}`", login.url))
             .help("use an `https` URL; `http` is accepted for servers on this machine"));
     }
-    let failed = |error: AuthError| authorization_failure(login.url, &error);
-    let challenge = challenge(login.url).await?;
-    let store = TokenStore::of(login.url)?;
+    let failed = |error: AuthError| authorization_failure(&login.url, &error);
+    let challenge = challenge(&login.url).await?;
+    let store = TokenStore::of(&login.url)?;
     let callback = Callback::listen(login.port).await.map_err(|error| {
         Failure::usage(format_args!("cannot listen on port {}: {error}", login.port)).help("`--port` chooses another")
     })?;
 
-    let mut manager = manager(login.url, store.clone()).await.map_err(failed)?;
+    let mut manager = manager(&login.url, store.clone()).await.map_err(failed)?;
     discover(&mut manager, challenge.as_deref()).await.map_err(failed)?;
-    let mut request = AuthorizationRequest::new(callback.redirect_uri())
+    let mut request = AuthorizationRequest::new(&*callback.redirect_uri)
         .with_client_name("cargo mcp")
-        .with_scopes(login.scopes)
+        .with_scopes(&login.scope)
         .with_initial_scope_selection();
-    if let Some(id) = login.client_id {
+    if let Some(id) = &login.client_id {
         request = request.with_preregistered_client(id);
     }
-    if let Some(url) = login.client_metadata {
+    if let Some(url) = &login.client_metadata {
         request = request.with_client_metadata_url(url);
     }
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| failed(error))?;
     let redirected = callback
-        .authorize(session.get_authorization_url(), login.limit)
+        .authorize(session.get_authorization_url(), Duration::from_secs(login.timeout))
         .await
         .map_err(|error| Failure::connection(format_args!("cannot log in to `{}`: {error}", login.url)))?;
     finish(&session, &redirected).await.map_err(failed)?;

@@ -11,5 +11,6 @@ mod store;
 
 pub(crate) use browser::open;
 pub(crate) use client::{access_token, authorized_client};
+pub(crate) use http::is_local;
 pub(crate) use login::{Login, login};
 pub(crate) use store::TokenStore;

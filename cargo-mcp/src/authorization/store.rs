@@ -19,7 +19,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct TokenStore {
     directory: PathBuf,
-    url: String,
+    /// The URL of the server.
+    pub(super) url: String,
 }
 
 impl TokenStore {
@@ -33,13 +34,11 @@ impl TokenStore {
     }
 
     fn in_directory(directory: PathBuf, url: &str) -> Self {
-        let url = url::Url::parse(url).map_or_else(
-            |_| url.to_owned(),
-            |mut parsed| {
-                parsed.set_fragment(None);
-                parsed.into()
-            },
-        );
+        let parsed = url::Url::parse(url).map(|mut parsed| {
+            parsed.set_fragment(None);
+            parsed.into()
+        });
+        let url = parsed.unwrap_or_else(|_| url.to_owned());
         Self { directory, url }
     }
 
@@ -59,11 +58,6 @@ impl TokenStore {
     /// Fails if the file cannot be read or written.
     pub(crate) fn remove(&self) -> io::Result<bool> {
         self.get()?.map_or(Ok(false), |_| self.update(|all| drop(all.remove(&self.url))).map(|()| true))
-    }
-
-    /// Returns the URL of the server.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
     }
 
     /// Returns the path of the file.

@@ -201,10 +201,7 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
     let prefix = format!("`{}` failed", tool.name);
     // Servers that mask errors repeat the name.
     let failure = Failure::tool(if text.starts_with(&prefix) { text.clone() } else { format!("{prefix}: {text}") });
-    Err(match missing_capability_help(session, &text) {
-        Some(help) => failure.help(help),
-        None => failure,
-    })
+    Err(failure.help_if(missing_capability_help(session, &text)))
 }
 
 /// Returns whether a text is the JSON of the structured content, with or without its wrapper.

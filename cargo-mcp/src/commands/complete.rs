@@ -1,7 +1,5 @@
 //! `cargo mcp complete`: prints the server's completions for an argument.
 
-use std::collections::HashMap;
-
 use rmcp::model::{
     ArgumentInfo, ClientRequest, CompleteRequest, CompleteRequestParams, CompletionContext, Reference, ServerResult,
 };
@@ -61,7 +59,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let named = NamedServer { name: server.as_deref(), word: None };
     with(&args.session, named, &HostArgs::default(), async |session| {
         if session.server().capabilities.completions.is_none() && !session.is_legacy() {
-            return Err(Failure::usage(format_args!("{} does not support completion", session.target())));
+            return Err(Failure::usage(format_args!("{} does not support completion", session.target)));
         }
         check_names(session, &completion, &args.with).await?;
         let result = match session
@@ -143,11 +141,7 @@ async fn check_names(
 fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientRequest {
     let argument = ArgumentInfo::new(completion.argument, completion.value);
     let params = CompleteRequestParams::new(completion.reference.clone(), argument);
-    let params = match known {
-        [] => params,
-        known => {
-            params.with_context(CompletionContext::with_arguments(known.iter().cloned().collect::<HashMap<_, _>>()))
-        }
-    };
+    let context = CompletionContext::with_arguments(known.iter().cloned().collect());
+    let params = if known.is_empty() { params } else { params.with_context(context) };
     ClientRequest::CompleteRequest(CompleteRequest::new(params))
 }

@@ -56,12 +56,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let mut command = Command::new(NPX);
     command.arg(PACKAGE).arg("--config").arg(file.path()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| {
-        let failure = Failure::usage(format_args!("cannot run `{NPX}`: {error}"));
-        if error.kind() == std::io::ErrorKind::NotFound {
-            failure.help("install Node.js 22.19 or newer, which contains it: https://nodejs.org")
-        } else {
-            failure
-        }
+        let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+        Failure::usage(format_args!("cannot run `{NPX}`: {error}"))
+            .help_if(is_missing.then_some("install Node.js 22.19 or newer, which contains it: https://nodejs.org"))
     })?;
     let status = tokio::select! {
         status = child.wait() => status,

@@ -1,7 +1,7 @@
 //! `cargo mcp list`: lists the tools, resources and prompts of a server.
 
 use rmcp::model::{Prompt, Resource, ResourceTemplate, ServerPeerInfo, Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     arguments::schema::Schema,
@@ -108,13 +108,16 @@ async fn lists(session: &Session, args: &Args) -> Result<Lists, Failure> {
 }
 
 fn raw(server: &ServerPeerInfo, lists: &Lists) -> Value {
-    let mut raw = Map::from_iter([("server".to_owned(), json!(server))]);
-    let mut add = |name: &str, list: Option<Value>| list.map(|list| raw.insert(name.to_owned(), list));
-    add("tools", lists.tools.as_ref().map(|list| json!(list)));
-    add("resources", lists.resources.as_ref().map(|list| json!(list)));
-    add("resourceTemplates", lists.templates.as_ref().map(|list| json!(list)));
-    add("prompts", lists.prompts.as_ref().map(|list| json!(list)));
-    Value::Object(raw)
+    let Lists { tools, resources, templates, prompts, .. } = lists;
+    let mut raw = json!({
+        "server": server,
+        "tools": tools,
+        "resources": resources,
+        "resourceTemplates": templates,
+        "prompts": prompts,
+    });
+    raw.as_object_mut().into_iter().for_each(|members| members.retain(|_, member| !member.is_null()));
+    raw
 }
 
 fn print(session: &Session, server: &ServerPeerInfo, lists: &Lists) {
@@ -127,21 +130,14 @@ fn print(session: &Session, server: &ServerPeerInfo, lists: &Lists) {
     for line in server.instructions.iter().flat_map(|text| text.lines()) {
         outln!("  {line}");
     }
-    if let Some(tools) = &lists.tools {
-        section("Tools", tools, print_tool);
-    }
-    if let Some(resources) = &lists.resources {
-        section("Resources", resources, print_resource);
-    }
-    if let Some(templates) = lists.templates.as_deref().filter(|list| !list.is_empty()) {
-        section("Resource templates", templates, print_template);
-    }
-    if let Some(prompts) = &lists.prompts {
-        section("Prompts", prompts, print_prompt);
-    }
+    section("Tools", lists.tools.as_deref(), print_tool);
+    section("Resources", lists.resources.as_deref(), print_resource);
+    section("Resource templates", lists.templates.as_deref().filter(|list| !list.is_empty()), print_template);
+    section("Prompts", lists.prompts.as_deref(), print_prompt);
 }
 
-fn section<T>(name: &str, list: &[T], each: impl Fn(&T)) {
+fn section<T>(name: &str, list: Option<&[T]>, each: impl Fn(&T)) {
+    let Some(list) = list else { return };
     outln!("\n{HEADING}{name}{HEADING:#}");
     match list {
         [] => outln!("  {DIM}none{DIM:#}"),
@@ -154,7 +150,7 @@ fn print_tool(tool: &Tool) {
     let arguments = arguments(Schema::new(&tool.input_schema), &mut Vec::new(), &mut room);
     let title = tool.title.as_deref().or(tool.annotations.as_ref().and_then(|hints| hints.title.as_deref()));
     let hints = tool.annotations.as_ref().map(hints).unwrap_or_default();
-    print_heading(&tool.name, Some(&arguments), title, &hints);
+    print_heading(&tool.name, &arguments, title, &hints);
     print_description(tool.description.as_deref());
     print_arguments(&arguments, INDENT);
 }
@@ -167,13 +163,7 @@ fn arguments<'a>(object: Schema<'a>, ancestors: &mut Vec<Schema<'a>>, room: &mut
     ancestors.push(object);
     for (name, schema) in object.properties() {
         if *room == 0 {
-            arguments.push(Argument {
-                name: "…",
-                optional: false,
-                kind: String::new(),
-                description: "",
-                fields: Vec::new(),
-            });
+            arguments.push(Argument { name: "…", ..Argument::default() });
             break;
         }
         *room -= 1;
@@ -198,16 +188,17 @@ fn arguments<'a>(object: Schema<'a>, ancestors: &mut Vec<Schema<'a>>, room: &mut
 /// Describes the annotations of a tool.
 fn hints(hints: &ToolAnnotations) -> Vec<&'static str> {
     let reads = hints.read_only_hint == Some(true);
-    let mut words = vec![
+    let words = [
         reads.then_some("read-only"),
         hints.destructive_hint.filter(|_| !reads).map(|destroys| if destroys { "destructive" } else { "additive" }),
         (!reads && hints.idempotent_hint == Some(true)).then_some("idempotent"),
+        hints.open_world_hint.map(|open| if open { "open-world" } else { "closed-world" }),
     ];
-    words.push(hints.open_world_hint.map(|open| if open { "open-world" } else { "closed-world" }));
     words.into_iter().flatten().collect()
 }
 
 /// An argument of a tool or prompt.
+#[derive(Default)]
 struct Argument<'a> {
     name: &'a str,
     optional: bool,
@@ -229,16 +220,15 @@ impl Argument<'_> {
 }
 
 /// Prints `name(argument, optional?)  Title  [hints]`.
-fn print_heading(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hints: &[&str]) {
-    let arguments = arguments
-        .map(|arguments| format!("({})", arguments.iter().map(Argument::label).collect::<Vec<_>>().join(", ")));
+fn print_heading(name: &str, arguments: &[Argument<'_>], title: Option<&str>, hints: &[&str]) {
+    let arguments = arguments.iter().map(Argument::label).collect::<Vec<_>>().join(", ");
     let title = title.map(|title| format!("  {}", escape_line(title))).unwrap_or_default();
     let hints = match hints {
         [] => String::new(),
         hints if hints.contains(&"destructive") => format!("  {WARNING}[{}]{WARNING:#}", hints.join(", ")),
         hints => format!("  {DIM}[{}]{DIM:#}", hints.join(", ")),
     };
-    outln!("  {NAME}{}{NAME:#}{}{title}{hints}", escape_line(name), arguments.unwrap_or_default());
+    outln!("  {NAME}{}{NAME:#}({arguments}){title}{hints}", escape_line(name));
 }
 
 /// Prints the first line, and the note of a deprecation.
@@ -298,10 +288,10 @@ fn print_prompt(prompt: &Prompt) {
             optional: argument.required != Some(true),
             kind: argument.title.clone().unwrap_or_default(),
             description: argument.description.as_deref().and_then(|text| text.lines().next()).unwrap_or_default(),
-            fields: Vec::new(),
+            ..Argument::default()
         })
         .collect();
-    print_heading(&prompt.name, Some(&arguments), prompt.title.as_deref(), &[]);
+    print_heading(&prompt.name, &arguments, prompt.title.as_deref(), &[]);
     print_description(prompt.description.as_deref());
     print_arguments(&arguments, INDENT);
 }

@@ -7,6 +7,7 @@ use std::{
 
 use mcp_runtime_lock::{FILE_NAME, Lock};
 
+use super::types;
 use crate::{
     client::with_stored_token,
     failure::Failure,
@@ -39,23 +40,17 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let path = path(args.output, args.server.as_deref(), &args.target)?;
     let lock = read(args.server.as_deref(), &args.target).await?;
     let text = lock.to_json();
-    let is_new = match fs::read_to_string(&path) {
-        Ok(old) if old == text => {
-            outln!("`{}` is up to date", display_path(&path));
-            return Ok(());
-        }
-        Ok(old) => {
-            // Rewriting the file accepts the changes, so they are listed.
-            if let Ok(old) = Lock::parse(&old) {
-                out!("{}", mcp_runtime_lock::format_changes(&old.changes(&lock)));
-            }
-            false
-        }
-        Err(_) => true,
-    };
-    fs::write(&path, text)
-        .map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", display_path(&path))))?;
-    outln!("{} `{}`", if is_new { "created" } else { "updated" }, display_path(&path));
+    let shown = display_path(&path);
+    let old = fs::read_to_string(&path).ok();
+    // Rewriting the file accepts the changes, so they are listed.
+    if let Some(Ok(old)) = old.as_deref().filter(|old| *old != text).map(Lock::parse) {
+        out!("{}", mcp_runtime_lock::format_changes(&old.changes(&lock)));
+    }
+    match (types::write(&path, &text)?, old) {
+        (false, _) => outln!("`{shown}` is up to date"),
+        (true, Some(_)) => outln!("updated `{shown}`"),
+        (true, None) => outln!("created `{shown}`"),
+    }
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use self::terminal::Reply;
 use crate::{
     arguments::{
         coerce::{ArgumentErrors, ArgumentWords, arguments},
-        schema::{InvalidValue, Schema},
+        schema::Schema,
     },
     failure::{Failure, nearest},
 };
@@ -32,7 +32,6 @@ pub(crate) struct Answers {
     fields: Mutex<Vec<FieldAnswer>>,
     /// The values of `--answer-json`, one per question.
     replies: Mutex<VecDeque<Reply>>,
-    is_empty: bool,
     /// The name of the server.
     server: Mutex<String>,
 }
@@ -55,15 +54,10 @@ impl Answers {
             return Err(Failure::usage(format_args!("`--answer {word}`: expected KEY=VALUE")));
         }
         Ok(Self {
-            is_empty: fields.is_empty() && replies.is_empty(),
             fields: Mutex::new(fields.iter().map(|word| FieldAnswer { word: word.clone(), is_used: false }).collect()),
             replies: Mutex::new(replies.iter().map(|text| reply(text)).collect::<Result<_, _>>()?),
             server: Mutex::default(),
         })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.is_empty
     }
 
     /// Sets the name of the server, which prompts show.
@@ -141,11 +135,10 @@ impl Answers {
         };
         let expected = |name: &str| properties.property(name).map(Schema::describe).unwrap_or_default();
         let unused = self.unused_fields();
-        let near = |field: &str| nearest(field, unused.iter().filter_map(|word| name(word))).map(str::to_owned);
-        Err(asked.into_iter().fold(failure, |failure, name| match near(name) {
-            Some(near) => failure
-                .help(format_args!("`--answer {name}=…` is missing ({}); did you mean `{near}`?", expected(name))),
-            None => failure.help(format_args!("`--answer {name}=…` is missing ({})", expected(name))),
+        let near = |field: &str| nearest(field, unused.iter().filter_map(|word| name(word)));
+        let hint = |field: &str| near(field).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Err(asked.into_iter().fold(failure, |failure, name| {
+            failure.help(format_args!("`--answer {name}=…` is missing ({}){}", expected(name), hint(name)))
         }))
     }
 
@@ -186,7 +179,9 @@ fn validate_form(form: Map<String, Value>, schema: &Map<String, Value>, message:
     let schema = Schema::new(schema);
     let mut errors = ArgumentErrors::default();
     check_form(&form, schema, &mut errors);
-    check_required(&form, schema, &mut errors);
+    for name in schema.required().into_iter().filter(|name| !form.contains_key(*name)) {
+        errors.add(format!("missing field `{name}`"));
+    }
     errors.into_result(&format!("the answer to “{message}”"))?;
     Ok(Reply::Accept(form))
 }
@@ -222,20 +217,13 @@ fn check_form(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut Argume
     }
 }
 
-/// Checks that all required fields are present.
-fn check_required(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut ArgumentErrors) {
-    for name in schema.required().into_iter().filter(|name| !form.contains_key(*name)) {
-        errors.add(format!("missing field `{name}`"));
-    }
-}
-
 /// Checks one value.
 ///
 /// # Errors
 ///
 /// Fails if the value does not match the schema.
-fn check_field(value: &Value, schema: Schema<'_>) -> Result<(), InvalidValue> {
-    if schema.admits(value) { Ok(()) } else { Err(InvalidValue::new(schema)) }
+fn check_field(value: &Value, schema: Schema<'_>) -> Result<(), String> {
+    if schema.admits(value) { Ok(()) } else { Err(schema.expected()) }
 }
 
 #[cfg(test)]

@@ -10,26 +10,16 @@ use super::check_field;
 use crate::{
     arguments::{
         coerce::coerce,
-        schema::{InvalidValue, Schema, display_value},
+        schema::{Choice, Schema, display_value},
     },
     failure::Failure,
     output::{DIM, NAME, errln, escape, escape_line},
 };
 
-/// Why a prompt was not answered.
-enum PromptError {
-    /// The user pressed Escape.
-    Escape,
-    Failed(Failure),
-}
-
-impl From<InquireError> for PromptError {
-    fn from(error: InquireError) -> Self {
-        match error {
-            InquireError::OperationCanceled => Self::Escape,
-            InquireError::OperationInterrupted => Self::Failed(Failure::interrupted()),
-            error => Self::Failed(Failure::usage(format_args!("cannot prompt in the terminal: {error}"))),
-        }
+fn prompt_failure(error: InquireError) -> Failure {
+    match error {
+        InquireError::OperationInterrupted => Failure::interrupted(),
+        error => Failure::usage(format_args!("cannot prompt in the terminal: {error}")),
     }
 }
 
@@ -54,12 +44,13 @@ pub(crate) fn form(
             match field(&schema, name, form.get(name)) {
                 Ok(Some(value)) => form.insert(name.clone(), value),
                 Ok(None) => form.remove(name),
-                Err(PromptError::Failed(failure)) => return Err(failure),
-                Err(PromptError::Escape) => match menu(&["Fill in the form", DECLINE, CANCEL])? {
+                // The user pressed Escape.
+                Err(InquireError::OperationCanceled) => match menu(&["Fill in the form", DECLINE, CANCEL])? {
                     DECLINE => return Ok(Reply::Decline),
                     CANCEL => return Ok(Reply::Cancel),
                     _ => return self::form(server, message, Arc::unwrap_or_clone(schema), given),
                 },
+                Err(error) => return Err(prompt_failure(error)),
             };
         }
         if names.len() == 1 {
@@ -117,19 +108,14 @@ const CANCEL: &str = "Cancel";
 
 /// Prompts for an action. Escape cancels.
 fn menu(choices: &[&'static str]) -> Result<&'static str, Failure> {
-    match Select::new("What would you like to do?", choices.to_vec())
-        .without_filtering()
-        .prompt()
-        .map_err(PromptError::from)
-    {
-        Ok(choice) => Ok(choice),
-        Err(PromptError::Escape) => Ok(CANCEL),
-        Err(PromptError::Failed(failure)) => Err(failure),
+    match Select::new("What would you like to do?", choices.to_vec()).without_filtering().prompt() {
+        Err(InquireError::OperationCanceled) => Ok(CANCEL),
+        chosen => chosen.map_err(prompt_failure),
     }
 }
 
 /// Prompts for a field. Returns `None` if the user omits it.
-fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> Result<Option<Value>, PromptError> {
+fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> Result<Option<Value>, InquireError> {
     let schema = Schema::new(root);
     let required = schema.required().contains(&name);
     let Some(property) = schema.property(name) else { return Ok(None) };
@@ -188,7 +174,7 @@ impl Display for MenuItem {
 
 fn entries(schema: Schema<'_>) -> Vec<MenuItem> {
     let choices = schema.choices().unwrap_or_default();
-    let entry = |choice: &crate::arguments::schema::Choice<'_>| MenuItem {
+    let entry = |choice: &Choice<'_>| MenuItem {
         value: Some(choice.value.clone()),
         label: escape_line(&choice.title.map_or_else(|| choice.name(), str::to_owned)),
     };
@@ -200,7 +186,7 @@ fn no_value() -> MenuItem {
 }
 
 impl FieldPrompt<'_> {
-    fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
+    fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, InquireError> {
         let mut entries = entries(schema);
         if !self.required {
             entries.push(no_value());
@@ -208,7 +194,7 @@ impl FieldPrompt<'_> {
         self.select(entries)
     }
 
-    fn select(&self, entries: Vec<MenuItem>) -> Result<Option<Value>, PromptError> {
+    fn select(&self, entries: Vec<MenuItem>) -> Result<Option<Value>, InquireError> {
         let start = entries.iter().position(|entry| entry.value.is_some() && entry.value == self.initial);
         let chosen = Select::new(&self.label, entries)
             .with_help_message(&self.help)
@@ -217,7 +203,7 @@ impl FieldPrompt<'_> {
         Ok(chosen.value)
     }
 
-    fn confirm(&self) -> Result<Option<Value>, PromptError> {
+    fn confirm(&self) -> Result<Option<Value>, InquireError> {
         let start = self.initial.as_ref().and_then(Value::as_bool);
         if !self.required && start.is_none() {
             let entry = |value: bool, label: &str| MenuItem { value: Some(value.into()), label: label.to_owned() };
@@ -231,23 +217,17 @@ impl FieldPrompt<'_> {
         Ok(Some(confirm.prompt()?.into()))
     }
 
-    fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
+    fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, InquireError> {
         let entries = entries(schema.items());
         let initial = self.initial.as_ref().and_then(Value::as_array);
         let is_initial =
             |entry: &MenuItem| initial.is_some_and(|values| entry.value.iter().any(|it| values.contains(it)));
         let start: Vec<usize> = (0..entries.len()).filter(|at| is_initial(&entries[*at])).collect();
-        let (min, max) = (schema.number("minItems"), schema.number("maxItems"));
-        let expected = schema.describe();
-        let optional = !self.required;
+        let (root, name, required) = (self.root.clone(), self.name.to_owned(), self.required);
         let validator = move |chosen: &[ListOption<&MenuItem>]| {
-            let count = chosen.len() as f64;
-            let is_valid = min.is_none_or(|min| count >= min) && max.is_none_or(|max| count <= max);
-            Ok(if is_valid || (optional && chosen.is_empty()) {
-                Validation::Valid
-            } else {
-                Validation::Invalid(escape(&format!("expected {expected}")).into_owned().into())
-            })
+            let values = chosen.iter().filter_map(|option| option.value.value.clone()).collect();
+            let property = Schema::new(&root).property(&name).filter(|_| required || !chosen.is_empty());
+            Ok(validation(property.map_or(Ok(()), |property| check_field(&values, property))))
         };
         let chosen = MultiSelect::new(&self.label, entries)
             .with_help_message(&self.help)
@@ -258,7 +238,7 @@ impl FieldPrompt<'_> {
         Ok((self.required || !values.is_empty()).then_some(Value::Array(values)))
     }
 
-    fn text(&self) -> Result<Option<Value>, PromptError> {
+    fn text(&self) -> Result<Option<Value>, InquireError> {
         let (root, name, required) = (self.root.clone(), self.name.to_owned(), self.required);
         let has_default = self.initial.is_some();
         let validator = move |text: &str| {
@@ -266,10 +246,7 @@ impl FieldPrompt<'_> {
             Ok(match (empty, required) {
                 (true, true) => Validation::Invalid("a value is required".into()),
                 (true, false) => Validation::Valid,
-                (false, _) => match value(text, &root, &name) {
-                    Ok(_) => Validation::Valid,
-                    Err(error) => Validation::Invalid(escape(&error.to_string()).into_owned().into()),
-                },
+                (false, _) => validation(value(text, &root, &name)),
             })
         };
         let default = self.initial.as_ref().map(display_value);
@@ -288,8 +265,15 @@ impl FieldPrompt<'_> {
     }
 }
 
+fn validation<T>(checked: Result<T, String>) -> Validation {
+    match checked {
+        Ok(_) => Validation::Valid,
+        Err(error) => Validation::Invalid(escape(&error).into_owned().into()),
+    }
+}
+
 /// Converts the text that the user typed to a valid value.
-fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, InvalidValue> {
+fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, String> {
     let Some(property) = Schema::new(root).property(name) else { return Ok(text.into()) };
     let value = coerce(text, property)?;
     check_field(&value, property)?;

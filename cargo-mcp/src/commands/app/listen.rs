@@ -25,16 +25,24 @@ use tokio::{
 use super::csp::policy;
 
 /// A request of the host's page.
-pub(super) enum HostRequest {
-    /// Returns the view.
-    View(oneshot::Sender<Value>),
-    /// Passes a request on to the server.
-    Forward { method: String, params: Value, answer: oneshot::Sender<Value> },
+pub(super) struct HostRequest {
+    /// The message to pass on to the server, or `None` to return the view.
+    pub(super) message: Option<Message>,
+    pub(super) answer: oneshot::Sender<Value>,
+}
+
+/// The part of a JSON-RPC request that is passed on.
+#[derive(Deserialize)]
+pub(super) struct Message {
+    pub(super) method: String,
+    #[serde(default)]
+    pub(super) params: Value,
 }
 
 /// The two listeners. Only a browser that knows their secrets gets a page.
 pub(super) struct Listeners {
-    url: String,
+    /// The URL of the host.
+    pub(super) url: String,
     policy: Arc<Mutex<String>>,
 }
 
@@ -83,11 +91,6 @@ impl Listeners {
         tokio::spawn(axum::serve(host_listener, app).into_future());
         tokio::spawn(axum::serve(sandbox_listener, sandbox_app).into_future());
         Ok((Self { url, policy }, receiver))
-    }
-
-    /// Returns the URL of the host.
-    pub(super) fn url(&self) -> &str {
-        &self.url
     }
 
     /// Sets the policy of the page that is shown next. Returns the declared domains that are not origins.
@@ -159,28 +162,20 @@ fn page(html: String, policy: String) -> Response<Body> {
 }
 
 async fn view(State(host): State<Host>) -> Response<Body> {
-    answer(&host, HostRequest::View).await
-}
-
-/// The part of a JSON-RPC request that is passed on.
-#[derive(Deserialize)]
-struct Message {
-    method: String,
-    #[serde(default)]
-    params: Value,
+    respond(&host, None).await
 }
 
 async fn forward(State(host): State<Host>, body: Bytes) -> Response<Body> {
-    let Ok(Message { method, params }) = serde_json::from_slice(&body) else {
-        return StatusCode::BAD_REQUEST.into_response();
-    };
-    answer(&host, |answer| HostRequest::Forward { method, params, answer }).await
+    match serde_json::from_slice(&body) {
+        Ok(message) => respond(&host, Some(message)).await,
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    }
 }
 
-async fn answer(host: &Host, request: impl FnOnce(oneshot::Sender<Value>) -> HostRequest) -> Response<Body> {
-    let (sender, receiver) = oneshot::channel();
+async fn respond(host: &Host, message: Option<Message>) -> Response<Body> {
+    let (answer, receiver) = oneshot::channel();
     // If the command is ending, the request is dropped with the sender.
-    let _ = host.requests.send(request(sender)).await;
+    let _ = host.requests.send(HostRequest { message, answer }).await;
     match receiver.await {
         Ok(value) => {
             let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use url::Url;
 
-use self::listen::{HostRequest, Listeners};
+use self::listen::{Listeners, Message};
 use super::{call, read};
 use crate::{
     authorization::open,
@@ -130,19 +130,19 @@ impl View<'_> {
         let (listeners, mut requests) = Listeners::listen(MAX_REQUESTS)
             .await
             .map_err(|error| Failure::connection(format_args!("cannot listen on 127.0.0.1: {error}")))?;
-        outln!("{}", listeners.url());
+        outln!("{}", listeners.url);
         // The directory is deleted when the command ends.
-        let _redirect = if no_open { None } else { Some(open_privately(listeners.url())?) };
+        let _redirect = if no_open { None } else { Some(open_privately(&listeners.url)?) };
         let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
                 Some(request) = requests.recv(), if running.len() < MAX_REQUESTS => {
                     running.push(async {
-                        let (answer, response) = match request {
-                            HostRequest::View(answer) => (answer, self.describe(&listeners).await),
-                            HostRequest::Forward { method, params, answer } => (answer, self.forward(&method, params).await),
+                        let response = match request.message {
+                            None => self.describe(&listeners).await,
+                            Some(message) => self.forward(message).await,
                         };
-                        let _ = answer.send(response.unwrap_or_else(|failure| match failure.server_error() {
+                        let _ = request.answer.send(response.unwrap_or_else(|failure| match failure.server_error() {
                             Some(error) => json!({ "error": error }),
                             None => json!({"error": {"code": -32000, "message": failure.message()}}),
                         }));
@@ -181,9 +181,9 @@ impl View<'_> {
     }
 
     /// Passes a request of the page on to the server.
-    async fn forward(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    async fn forward(&self, Message { method, params }: Message) -> Result<Value, Failure> {
         let text = |member: &str| params[member].as_str().map(str::to_owned);
-        let result = match method {
+        let result = match &*method {
             "tools/call" => {
                 let name = text("name").unwrap_or_default();
                 let tools = self.session.tools().await?;

@@ -1,6 +1,7 @@
 //! The manifest of a bundle, with the tools and prompts of its server: <https://github.com/anthropics/mcpb/blob/main/MANIFEST.md>.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     process::{Command, Stdio},
     time::Duration,
@@ -8,7 +9,7 @@ use std::{
 
 use cargo_metadata::Package;
 use rmcp::model::{Prompt, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::args::{Args, Setting};
 use crate::{
@@ -47,15 +48,9 @@ impl Manifest {
                 .help(format_args!("add `description = \"…\"` to `{}`", package.manifest_path))
         })?;
         let entry_point = format!("server/{}{}", server.bin, std::env::consts::EXE_SUFFIX);
-        let env = settings.iter().map(|setting| {
-            let reference = format!("${{user_config.{}}}", setting.key());
-            (setting.variable.clone(), Value::from(reference))
-        });
-        let mut env: Map<String, Value> = env.collect();
-        env.sort_keys();
-        let mut user_config: Map<String, Value> =
-            settings.iter().map(|setting| (setting.key(), json!(setting))).collect();
-        user_config.sort_keys();
+        let reference = |setting: &Setting| format!("${{user_config.{}}}", setting.key());
+        let env: BTreeMap<_, _> = settings.iter().map(|setting| (&setting.variable, reference(setting))).collect();
+        let user_config: BTreeMap<_, _> = settings.iter().map(|setting| (setting.key(), setting)).collect();
         let url = |url: &Option<String>| url.clone().filter(|url| url.starts_with("http"));
         let json = json!({
             "manifest_version": MANIFEST_VERSION,
@@ -151,15 +146,12 @@ impl Contents {
             failure.help("a bundle lists the tools of its server; set the environment variables that it needs to start")
         })?;
         let lists = async {
-            let info = server.peer_info();
-            let has = |capability: fn(&rmcp::model::ServerCapabilities) -> bool| {
-                info.as_ref().is_some_and(|info| capability(&info.capabilities))
-            };
+            let has = server.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default();
             let mut contents = Self::default();
-            if has(|capabilities| capabilities.tools.is_some()) {
+            if has.tools.is_some() {
                 contents.tools = server.list_all_tools().await.map_err(|error| request_failure("tools/list", error))?;
             }
-            if has(|capabilities| capabilities.prompts.is_some()) {
+            if has.prompts.is_some() {
                 contents.prompts =
                     server.list_all_prompts().await.map_err(|error| request_failure("prompts/list", error))?;
             }

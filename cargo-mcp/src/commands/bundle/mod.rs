@@ -38,7 +38,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
 
     errln!("building `{}` in release mode", server.package.name);
     let program = workspace.build(&server, &args.build)?;
-    let contents = ask(&server, &program, &manifest.defaults(), Duration::from_secs(args.connect_timeout)).await?;
+    let contents = ask(&server, &program, manifest.defaults(), Duration::from_secs(args.connect_timeout)).await?;
     let summary = contents.to_string();
     manifest.add_contents(contents);
     let unreadable = |error| Failure::connection(format_args!("cannot read `{}`: {error}", program.display()));
@@ -66,16 +66,11 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
 async fn ask(
     server: &Server,
     program: &Path,
-    env: &[(String, String)],
+    env: Vec<(String, String)>,
     timeout: Duration,
 ) -> Result<Contents, Failure> {
-    let mut env = env.to_vec();
-    if std::env::var_os("RUST_LOG").is_none() && !env.iter().any(|(name, _)| name == "RUST_LOG") {
-        // Only problems are of interest here, not that the server starts.
-        env.push(("RUST_LOG".to_owned(), "warn".to_owned()));
-    }
-    let target =
-        Target::Program { name: server.package.name.to_string(), program: program.to_owned(), args: Vec::new(), env };
+    let (name, program) = (server.package.name.to_string(), program.to_owned());
+    let target = Target::Program { name, program, args: Vec::new(), env };
     let failed = |error| Failure::connection(format_args!("cannot create a directory to start the server in: {error}"));
     let empty = temporary::private_directory_in(&std::env::temp_dir(), "cargo-mcp-").map_err(failed)?;
     let here = std::env::current_dir();

@@ -15,10 +15,10 @@ use super::{
 use crate::{
     arguments::uri_template::variables,
     failure::Failure,
-    probe::{self, RawSession, RequestError, RpcError, connection_failure},
-    raw_connection::TransportError,
+    probe::{self, METHOD_NOT_FOUND, RawSession, connection_failure},
+    raw_connection::RequestError,
     revision::Revision,
-    target::{SHUTDOWN_TIMEOUT, Target},
+    target::{SHUTDOWN_TIMEOUT, Target, UNCHECKED_SHUTDOWN_TIMEOUT},
 };
 
 /// The handshake of one revision.
@@ -49,9 +49,6 @@ pub(crate) struct Inventory {
 
 /// The maximum number of newer revisions to check. If a server announces more, only the oldest are checked.
 const MAX_NEWER_REVISIONS: usize = 16;
-
-/// How long to wait for the exit of a server that is not checked any further.
-const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait for the error response to invalid JSON.
 const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);
@@ -93,8 +90,8 @@ pub(crate) async fn handshakes(
             probe::Handshake::Rejected(how) => HandshakeOutcome::Refused(how),
             probe::Handshake::Invalid(why) => HandshakeOutcome::Failed(why),
             probe::Handshake::Failed(why) => {
-                lost = why.to_string();
-                HandshakeOutcome::Failed(lost.clone())
+                lost.clone_from(&why);
+                HandshakeOutcome::Failed(why)
             }
         };
         handshakes.push(RevisionCheck { revision, outcome });
@@ -154,11 +151,11 @@ async fn requests(findings: &mut Findings, session: &mut RawSession) -> Handshak
         }
     };
     let problem = match session.request("cargo-mcp/no-such-method", json!({})).await {
-        Err(RequestError::Rpc(RpcError { code: -32601, .. })) => None,
-        Err(RequestError::Rpc(RpcError { code, .. })) => {
+        Err(RequestError::Rpc { code: METHOD_NOT_FOUND, .. }) => None,
+        Err(RequestError::Rpc { code, .. }) => {
             Some(format!("the error code for an unknown method is {code}, expected -32601"))
         }
-        Err(RequestError::Transport(why)) => Some(format!("no response to an unknown method: {why}")),
+        Err(why) => Some(format!("no response to an unknown method: {why}")),
         Ok(_) => Some("an unknown method returns a result".to_owned()),
     };
     if let Some(problem) = problem {
@@ -182,15 +179,12 @@ async fn ping(findings: &mut Findings, session: &mut RawSession) -> bool {
 async fn resources(findings: &mut Findings, session: &mut RawSession, listing: &Listing) {
     for resource in &listing.resources {
         let subject = Subject::of("resource", resource);
-        match session.request("resources/read", json!({"uri": resource["uri"]})).await {
-            Ok(result) if result["contents"].is_array() => {}
-            Ok(_) => findings.add(
-                codes::UNREADABLE_RESOURCE,
-                &subject,
-                "the result of `resources/read` has no `contents` array",
-            ),
-            Err(why) => findings.add(codes::UNREADABLE_RESOURCE, &subject, why.to_string()),
-        }
+        let message = match session.request("resources/read", json!({"uri": resource["uri"]})).await {
+            Ok(result) if result["contents"].is_array() => continue,
+            Ok(_) => "the result of `resources/read` has no `contents` array".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        findings.add(codes::UNREADABLE_RESOURCE, &subject, message);
     }
 }
 
@@ -224,7 +218,7 @@ async fn invalid_json(findings: &mut Findings, session: &mut RawSession, is_prog
     let message = match session.connection.send_raw("this is not JSON", INVALID_JSON_TIMEOUT).await {
         Ok(response) if response["error"]["code"] == -32700 => return,
         Ok(response) => format!("the response to invalid JSON is {response}"),
-        Err(TransportError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
+        Err(RequestError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
         Err(why) => format!("no response to invalid JSON: {why}"),
     };
     findings.add_to_server(codes::UNANSWERED_INVALID_JSON, message);

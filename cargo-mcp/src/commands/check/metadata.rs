@@ -21,11 +21,8 @@ pub(crate) fn descriptions(findings: &mut Findings, listing: &Listing) {
         arguments(findings, &subject, "", &tool["inputSchema"]);
         let description = text(tool, "description");
         if let Some(other) = tools.get(description).filter(|_| !description.is_empty()) {
-            findings.add(
-                codes::SAME_DESCRIPTION,
-                &subject,
-                format!("the description is the same as that of `{other}`"),
-            );
+            let message = format!("the description is the same as that of `{other}`");
+            findings.add(codes::SAME_DESCRIPTION, &subject, message);
         }
         tools.insert(description, text(tool, "name"));
         let length = description.chars().count();
@@ -110,15 +107,19 @@ fn words(text: &str) -> Vec<String> {
     spaced.split(separate).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Checks the names of all entries, and tool names with the prefix that clients add.
-pub(crate) fn names(findings: &mut Findings, listing: &Listing, server: &str) {
-    let lists = [
+/// Returns the lists of a server, with the word for one of their entries.
+pub(super) fn lists(listing: &Listing) -> [(&'static str, &[Value]); 4] {
+    [
         ("tool", &listing.tools),
         ("resource", &listing.resources),
         ("resource template", &listing.resource_templates),
         ("prompt", &listing.prompts),
-    ];
-    for (kind, items) in lists {
+    ]
+}
+
+/// Checks the names of all entries, and tool names with the prefix that clients add.
+pub(crate) fn names(findings: &mut Findings, listing: &Listing, server: &str) {
+    for (kind, items) in lists(listing) {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for item in items {
             let subject = Subject::of(kind, item);
@@ -159,11 +160,8 @@ fn tool_name(findings: &mut Findings, subject: &Subject, name: &str, server: &st
     }
     let prefixed = format!("mcp__{server}__{name}");
     if prefixed.len() > 64 {
-        findings.add(
-            codes::LONG_NAME,
-            subject,
-            format!("`{prefixed}` has {} characters, more than 64", prefixed.len()),
-        );
+        let message = format!("`{prefixed}` has {} characters, more than 64", prefixed.len());
+        findings.add(codes::LONG_NAME, subject, message);
     }
 }
 
@@ -223,8 +221,8 @@ pub(crate) struct ToolTokens {
 
 /// Estimates the tokens of each tool.
 pub(crate) fn estimate_tokens(listing: &Listing) -> Vec<ToolTokens> {
-    let name = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
-    listing.tools.iter().map(|tool| ToolTokens { name: name(tool), tokens: tokens_of(tool) }).collect()
+    let tokens = |tool: &Value| ToolTokens { name: text(tool, "name").to_owned(), tokens: tokens_of(tool) };
+    listing.tools.iter().map(tokens).collect()
 }
 
 fn tokens_of(tool: &Value) -> usize {

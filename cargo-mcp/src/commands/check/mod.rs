@@ -134,10 +134,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     let failure = Failure::tool(format_args!("{target} failed the check"))
         .help("`cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it");
-    Err(match unavailable {
-        Some(_) => failure.help("everything but the authorization remains to be checked, which requires a token"),
-        None => failure,
-    })
+    Err(failure
+        .help_if(unavailable.map(|_| "everything but the authorization remains to be checked, which requires a token")))
 }
 
 impl Args {

@@ -11,11 +11,8 @@ use crate::{
     pages,
     probe::{self, Handshake, RawSession},
     revision::Revision,
-    target::Target,
+    target::{Target, UNCHECKED_SHUTDOWN_TIMEOUT},
 };
-
-/// How long to wait for the exit of the server.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connects as a client that shows pages, reads the page of each tool, and looks for calls of unknown tools.
 ///
@@ -34,7 +31,7 @@ pub(super) async fn check(
         if let Ok(tools) = session.list("tools/list", "tools").await {
             check_tools(findings, &mut session, &tools).await;
         }
-        session.connection.close(SHUTDOWN_TIMEOUT).await;
+        session.connection.close(UNCHECKED_SHUTDOWN_TIMEOUT).await;
     }
     Ok(())
 }
@@ -50,17 +47,18 @@ async fn check_tools(findings: &mut Findings, session: &mut RawSession, tools: &
             Ok(result) => pages::html(&result["contents"][0]),
             Err(why) => Err(format!("cannot be read: {why}")),
         };
-        match html {
+        let problem = match html {
             Ok(html) => {
-                // The runtime has replaced the script.
-                if html.contains(BRIDGE) {
-                    let why =
-                        format!("contains `{BRIDGE}`, which is replaced only in `<script src=\"{BRIDGE}\"></script>`");
-                    findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}"));
-                }
                 check_calls(findings, uri, &html, tools);
+                // The runtime has replaced the script.
+                html.contains(BRIDGE).then(|| {
+                    format!("contains `{BRIDGE}`, which is replaced only in `<script src=\"{BRIDGE}\"></script>`")
+                })
             }
-            Err(why) => findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}")),
+            Err(why) => Some(why),
+        };
+        if let Some(why) = problem {
+            findings.add(codes::BAD_PAGE, &Subject::of("tool", tool), format!("the page `{uri}` {why}"));
         }
     }
 }
@@ -68,16 +66,11 @@ async fn check_tools(findings: &mut Findings, session: &mut RawSession, tools: &
 fn check_calls(findings: &mut Findings, uri: &str, html: &str, tools: &[Value]) {
     let page = Subject { kind: "resource", name: uri.to_owned() };
     for name in pages::called_tools(html) {
-        match tools.iter().find(|tool| tool["name"] == name) {
-            Some(tool) if pages::may_call(&tool["_meta"]) => {}
-            Some(_) => {
-                findings.add(
-                    codes::PAGE_CALL,
-                    &page,
-                    format!("the page calls `{name}`, which is not visible to pages"),
-                );
-            }
-            None => findings.add(codes::PAGE_CALL, &page, format!("the page calls `{name}`, which does not exist")),
-        }
+        let why = match tools.iter().find(|tool| tool["name"] == name) {
+            Some(tool) if pages::may_call(&tool["_meta"]) => continue,
+            Some(_) => "is not visible to pages",
+            None => "does not exist",
+        };
+        findings.add(codes::PAGE_CALL, &page, format!("the page calls `{name}`, which {why}"));
     }
 }

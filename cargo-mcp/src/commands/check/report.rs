@@ -7,7 +7,7 @@ use super::{
     authorization::Protection,
     codes::{Explanation, Finding, Findings, Level, Subject},
     conformance::{HandshakeOutcome, RevisionCheck},
-    metadata::{TOKEN_ESTIMATE, ToolTokens},
+    metadata::{TOKEN_ESTIMATE, ToolTokens, lists},
 };
 
 use crate::output::{AnsiColor, NAME, Style, counted, escape_line, outln, print_json};
@@ -173,15 +173,8 @@ fn describe(outcome: &HandshakeOutcome) -> String {
         HandshakeOutcome::Refused(how) => format!("not supported: {how}"),
         HandshakeOutcome::Failed(why) | HandshakeOutcome::Unlisted(why) => format!("failed: {why}"),
         HandshakeOutcome::Supported(inventory) => {
-            let listing = &inventory.listing;
-            let counts = [
-                (listing.tools.len(), "tool"),
-                (listing.resources.len(), "resource"),
-                (listing.resource_templates.len(), "resource template"),
-                (listing.prompts.len(), "prompt"),
-            ];
-            let counts = counts.iter().filter(|(count, _)| *count > 0);
-            let counts: Vec<String> = counts.map(|(count, what)| counted(*count, what)).collect();
+            let lists = lists(&inventory.listing).into_iter().filter(|(_, items)| !items.is_empty());
+            let counts: Vec<String> = lists.map(|(kind, items)| counted(items.len(), kind)).collect();
             let entries = if counts.is_empty() { "no entries".to_owned() } else { counts.join(", ") };
             let ping = if inventory.ping == Some(true) { ", ping" } else { "" };
             format!("ok: {entries}{ping}")

@@ -139,10 +139,14 @@ fn has_anchor(value: &Value, anchor: &str) -> bool {
 
 /// Checks the `x-mcp-header` keywords, which make clients repeat arguments in HTTP headers.
 fn headers(findings: &mut Findings, subject: &Subject, schema: &Value) {
-    let mut found = Vec::new();
-    collect_headers(schema, "", &mut found);
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for HeaderProperty { path, header, schema } in &found {
+    walk(schema, &mut |part: &Subschema<'_>| {
+        let Subschema { path, schema, .. } = part;
+        let Some(header) = schema.get("x-mcp-header") else { return };
+        if !part.is_property || path.is_empty() {
+            let message = format!("the header of `{path}` cannot be reached through `properties` alone");
+            return findings.add(codes::BAD_HEADER, subject, message);
+        }
         let name = header.as_str().unwrap_or_default();
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(token) {
@@ -151,37 +155,10 @@ fn headers(findings: &mut Findings, subject: &Subject, schema: &Value) {
             findings.add(codes::BAD_HEADER, subject, format!("header `{name}` is used by two arguments"));
         }
         if ![json!("string"), json!("integer"), json!("boolean")].contains(&schema["type"]) {
-            findings.add(
-                codes::BAD_HEADER,
-                subject,
-                format!("`{path}` has a header, but is not a string, an integer or a boolean"),
-            );
-        }
-    }
-    walk(schema, &mut |part: &Subschema<'_>| {
-        let is_found = found.iter().any(|property| property.path == part.path);
-        if part.schema.get("x-mcp-header").is_some() && !is_found {
-            let message = format!("the header of `{}` cannot be reached through `properties` alone", part.path);
+            let message = format!("`{path}` has a header, but is not a string, an integer or a boolean");
             findings.add(codes::BAD_HEADER, subject, message);
         }
     });
-}
-
-/// A property with an `x-mcp-header`.
-struct HeaderProperty<'a> {
-    path: String,
-    header: &'a Value,
-    schema: &'a Value,
-}
-
-fn collect_headers<'a>(schema: &'a Value, path: &str, found: &mut Vec<HeaderProperty<'a>>) {
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        if let Some(header) = property.get("x-mcp-header") {
-            found.push(HeaderProperty { path: path.clone(), header, schema: property });
-        }
-        collect_headers(property, &path, found);
-    }
 }
 
 /// A schema within a schema.
@@ -193,11 +170,14 @@ pub(crate) struct Subschema<'a> {
     pub(crate) schema: &'a Value,
     /// Whether it describes a value by itself, unlike a branch, a condition or a definition.
     pub(crate) is_value: bool,
+    /// Whether `properties` alone lead from the root to it.
+    is_property: bool,
 }
 
 /// Calls `visit` for a schema and all its subschemas, including definitions.
 pub(crate) fn walk(schema: &Value, visit: &mut dyn FnMut(&Subschema<'_>)) {
-    step(&Subschema { path: String::new(), depth: 0, schema, is_value: true }, visit);
+    let root = Subschema { path: String::new(), depth: 0, schema, is_value: true, is_property: true };
+    step(&root, visit);
 }
 
 fn step(parent: &Subschema<'_>, visit: &mut dyn FnMut(&Subschema<'_>)) {
@@ -213,7 +193,8 @@ fn step(parent: &Subschema<'_>, visit: &mut dyn FnMut(&Subschema<'_>)) {
                         "$defs" | "definitions" => (name.clone(), 0, true),
                         _ => (format!("{}.{name}", parent.path), 1, false),
                     };
-                    step(&Subschema { path, depth: parent.depth + deeper, schema, is_value }, visit);
+                    let is_property = parent.is_property && keyword == "properties";
+                    step(&Subschema { path, depth: parent.depth + deeper, schema, is_value, is_property }, visit);
                 }
             }
             // Only objects: `true` and `false` are the usual way to allow and to forbid further properties.
@@ -240,10 +221,11 @@ fn step(parent: &Subschema<'_>, visit: &mut dyn FnMut(&Subschema<'_>)) {
 /// Visits the schema of an element, one level deeper.
 fn element(parent: &Subschema<'_>, path: String, schema: &Value, visit: &mut dyn FnMut(&Subschema<'_>)) {
     let path = path.strip_prefix('.').map(str::to_owned).unwrap_or(path);
-    step(&Subschema { path, depth: parent.depth + 1, schema, is_value: true }, visit);
+    step(&Subschema { path, depth: parent.depth + 1, schema, is_value: true, is_property: false }, visit);
 }
 
 /// Visits a further schema of the same value.
 fn same_value(parent: &Subschema<'_>, schema: &Value, visit: &mut dyn FnMut(&Subschema<'_>)) {
-    step(&Subschema { path: parent.path.clone(), depth: parent.depth, schema, is_value: false }, visit);
+    let (path, depth) = (parent.path.clone(), parent.depth);
+    step(&Subschema { path, depth, schema, is_value: false, is_property: false }, visit);
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use cargo_metadata::{
-    Artifact, Message,
+    Message,
     diagnostic::{Diagnostic, DiagnosticLevel},
 };
 use tokio::{
@@ -76,33 +76,24 @@ impl Builder {
             let started = Instant::now();
             let result = self.build_and_copy(last.as_ref()).await;
             let summary = format!("built in {:.1} s", started.elapsed().as_secs_f32());
-            let event = match result {
-                Ok(None) => {
-                    self.reporter.info(format_args!("{summary}; executable unchanged"));
-                    None
-                }
+            // Sending fails only while this process ends.
+            match result {
+                Ok(None) => self.reporter.info(format_args!("{summary}; executable unchanged")),
                 Ok(Some((build, executable))) => {
                     self.reporter.info(summary);
                     last = Some((build, executable.clone()));
-                    Some(BuildEvent::Succeeded { build, executable })
+                    let _ = events.send(BuildEvent::Succeeded { build, executable: executable.clone() });
+                    if let Some(file) = &self.types
+                        && let Err(failure) = self.write_types(file, executable).await
+                    {
+                        failure.print();
+                    }
                 }
-                Err(BuildError::Source(error)) => Some(BuildEvent::Failed(error)),
+                Err(BuildError::Source(error)) => drop(events.send(BuildEvent::Failed(error))),
                 Err(BuildError::Environment(failure)) => {
                     failure.print();
-                    Some(BuildEvent::Failed("cargo failed".to_owned()))
+                    let _ = events.send(BuildEvent::Failed("cargo failed".to_owned()));
                 }
-            };
-            let executable = match &event {
-                Some(BuildEvent::Succeeded { executable, .. }) => Some(executable.clone()),
-                _ => None,
-            };
-            if event.is_some_and(|event| events.send(event).is_err()) {
-                return;
-            }
-            if let (Some(file), Some(executable)) = (&self.types, executable)
-                && let Err(failure) = self.write_types(file, executable).await
-            {
-                failure.print();
             }
             changes.notified().await;
         }
@@ -177,19 +168,11 @@ impl Builder {
                         first_error = Some(summarize(&diagnostic));
                     }
                 }
-                Ok(Message::CompilerArtifact(artifact)) if self.is_server(&artifact) => {
-                    executable = artifact.executable.map(cargo_metadata::camino::Utf8PathBuf::into_std_path_buf);
-                }
+                Ok(Message::CompilerArtifact(artifact)) => executable = self.server.program(artifact).or(executable),
                 _ => {}
             }
         }
         (executable, first_error)
-    }
-
-    fn is_server(&self, artifact: &Artifact) -> bool {
-        artifact.target.name == self.server.bin
-            && artifact.target.is_bin()
-            && artifact.manifest_path == self.server.package.manifest_path
     }
 
     /// Shows cargo's own output, for which there is no JSON. Returns its first error.

@@ -13,7 +13,6 @@ mod watch;
 
 use std::{
     fmt::Display,
-    io::IsTerminal as _,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -30,6 +29,7 @@ use self::{
     sources::Sources,
 };
 use crate::{
+    arguments::elicit::in_terminal,
     failure::Failure,
     output::{AnsiColor, Style, errln},
     target::pair,
@@ -168,7 +168,7 @@ fn confirm_address(address: SocketAddr, is_allowed: bool) -> Result<(), Failure>
             .help("`--allow-remote` listens on it without asking")
             .help("`--http 127.0.0.1:8080` is for this machine only")
     };
-    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+    if !in_terminal() {
         return Err(failure(why));
     }
     let question = format!("Other machines can reach `{address}`. Allow them to use the server?");

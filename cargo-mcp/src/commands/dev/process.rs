@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(unix)]
+use futures_util::future::select_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
@@ -164,12 +166,7 @@ impl ShutdownSignals {
     /// Waits for the next signal.
     #[cfg(unix)]
     pub(super) async fn recv(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        select_all(self.signals.each_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 
     /// Waits for Ctrl-C.
@@ -189,8 +186,7 @@ impl ShutdownSignals {
 ///
 /// Returns an error if the path of this program is unknown.
 pub(super) fn watchdog_command(program: &Path, launch: &LaunchConfig) -> std::io::Result<Command> {
-    let mut args = vec!["dev".to_owned(), "--watchdog".to_owned(), program.to_string_lossy().into_owned()];
-    args.push("--".to_owned());
+    let mut args = ["dev", "--watchdog", &program.to_string_lossy(), "--"].map(str::to_owned).to_vec();
     args.extend(launch.args.iter().cloned());
     let mut command = LaunchConfig { args, env: launch.env.clone() }.command(&std::env::current_exe()?);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

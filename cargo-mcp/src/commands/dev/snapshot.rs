@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::message::PROTOCOL_VERSION;
-use crate::output::counted;
+use crate::{client::identity, output::counted};
 
 /// A list that a server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +34,7 @@ impl List {
     pub(super) fn request(self, id: &str, cursor: Option<&str>) -> String {
         let mut params = json!({"_meta": {
             PROTOCOL_VERSION: "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "cargo-mcp", "version": env!("CARGO_PKG_VERSION")},
+            "io.modelcontextprotocol/clientInfo": identity(),
             "io.modelcontextprotocol/clientCapabilities": {},
         }});
         if let Some(cursor) = cursor {

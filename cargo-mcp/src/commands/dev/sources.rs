@@ -79,7 +79,7 @@ pub(super) struct SourceFilter {
     /// The files of the workspace that affect every package.
     workspace_files: Vec<PathBuf>,
     /// The paths given with `--watch`.
-    extra: Vec<PathBuf>,
+    pub(super) extra: Vec<PathBuf>,
     target: PathBuf,
 }
 
@@ -107,11 +107,6 @@ impl SourceFilter {
             extra,
             target: canonical(&sources.target),
         }
-    }
-
-    /// Returns the paths given with `--watch`.
-    pub(super) fn extra(&self) -> &[PathBuf] {
-        &self.extra
     }
 
     /// Returns the directories to watch.

@@ -24,7 +24,7 @@ use super::{
     builder::{BuildEvent, Executables},
     message::{BuildId, Generation},
     process::{EXIT_TIMEOUT, LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, end, terminate},
-    proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity},
+    proxy::{self, Effect, Event, Proxy, ProxyConfig},
 };
 use crate::output::{forward, server_stderr};
 
@@ -130,8 +130,8 @@ impl StdioProxy {
                     });
                 }
                 Effect::Activated(..) => {}
-                Effect::Report(Severity::Info, text) => self.reporter.info(text),
-                Effect::Report(Severity::Warning, text) => self.reporter.warn(text),
+                Effect::Info(text) => self.reporter.info(text),
+                Effect::Warn(text) => self.reporter.warn(text),
                 Effect::Exit => is_done = true,
             }
         }

@@ -107,7 +107,7 @@ impl Watcher {
         self.watched.retain(|watched| !directories.contains(&watched));
         let has_manifest = paths.iter().any(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
         if let Some(sources) = has_manifest.then(read_sources).flatten() {
-            self.filter = SourceFilter::new(&sources, self.filter.extra().to_vec());
+            self.filter = SourceFilter::new(&sources, std::mem::take(&mut self.filter.extra));
         }
         if has_manifest || !directories.is_empty() {
             // A directory that cannot be watched now is tried again after the next change.

@@ -1,12 +1,10 @@
 //! The arguments of `cargo mcp install`, and the arguments that it shares with `uninstall`.
 
-use std::{
-    io::IsTerminal,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use super::client::{self, CLIENTS, Client, Scope};
 use crate::{
+    arguments::elicit::in_terminal,
     directories::Directories,
     failure::{Failure, name_list},
     target::header,
@@ -117,7 +115,7 @@ impl ClientArgs {
             return Err(Failure::usage("`--client` is missing, and no supported client seems to be installed")
                 .help(format_args!("supported clients: {}", name_list(&all))));
         }
-        if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        if !in_terminal() {
             return Err(Failure::usage("`--client` is missing")
                 .help(format_args!("these clients seem to be installed: {}", name_list(&ids))));
         }

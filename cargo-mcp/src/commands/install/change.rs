@@ -1,18 +1,17 @@
 //! The change that an installation makes to one file.
 
-use std::path::Path;
-
 use super::{
     args::Args,
     client::{Client, Scope, invalid},
     document::{Document, masked},
-    entry::{Entry, Launch},
+    entry::Entry,
     file::File,
 };
 use crate::{
     directories::Directories,
     failure::Failure,
     output::{errln, outln},
+    target::Target,
     temporary::Access,
 };
 
@@ -37,7 +36,7 @@ impl Change {
         args: &Args,
         directories: &Directories,
         name: &str,
-        launch: &Launch,
+        launch: &Target,
     ) -> Result<Option<Self>, Failure> {
         let scope = args.clients.scope;
         let (file, before) = client.read(scope, directories)?;
@@ -65,12 +64,12 @@ impl Change {
     }
 
     /// Replaces the launch of the server.
-    pub(super) fn set_launch(&mut self, launch: &Launch) -> Result<(), Failure> {
+    pub(super) fn set_launch(&mut self, launch: &Target) -> Result<(), Failure> {
         self.entry = entry(self.client, launch)?;
-        if let (Scope::Project, Launch::Program { program, .. }) = (self.scope, launch)
-            && Path::new(program).is_absolute()
+        if let (Scope::Project, Target::Program { program, .. }) = (self.scope, launch)
+            && program.is_absolute()
         {
-            errln!("note: the project's configuration contains a path of this machine: {program}");
+            errln!("note: the project's configuration contains a path of this machine: {}", program.display());
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ fn check_installed(client: &Client, is_dry_run: bool, directories: &Directories)
     Err(Failure::usage(message).help("`--force` creates its configuration anyway"))
 }
 
-fn entry(client: &Client, launch: &Launch) -> Result<Entry, Failure> {
+fn entry(client: &Client, launch: &Target) -> Result<Entry, Failure> {
     client.entry(launch).map_err(|instead| {
         Failure::usage(format_args!("the configuration file of {} cannot contain URLs", client.title)).help(instead)
     })

@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     document::{Document, Syntax},
-    entry::{DocumentError, Entry, Launch},
+    entry::{DocumentError, Entry},
     file::File,
 };
 use crate::{
     directories::{Base, Directories},
     failure::Failure,
+    target::Target,
 };
 
 /// The clients whose configuration is publicly documented, sorted by id.
@@ -152,21 +153,21 @@ impl Client {
     /// # Errors
     ///
     /// Fails if the client does not support such servers, with what to do instead.
-    pub(crate) fn entry(&self, launch: &Launch) -> Result<Entry, &'static str> {
+    pub(crate) fn entry(&self, launch: &Target) -> Result<Entry, &'static str> {
         let mut members = Map::new();
         let mut add = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
         let table = |pairs: &[(String, String)]| pairs.iter().map(|(name, value)| (name, value.as_str())).collect();
         match (launch, &self.url_entry) {
-            (Launch::Program { program, args, env }, _) => {
+            (Target::Program { program, args, env, .. }, _) => {
                 self.program_type.into_iter().for_each(|kind| add("type", kind.into()));
-                add("command", program.as_str().into());
+                add("command", program.to_string_lossy().into());
                 add("args", args.as_slice().into());
                 if !env.is_empty() {
                     add("env", table(env));
                 }
             }
-            (Launch::Url { .. }, UrlEntry::Unsupported(instead)) => return Err(instead),
-            (Launch::Url { url, headers }, UrlEntry::Members { kind, url: url_key, headers: headers_key }) => {
+            (Target::Url { .. }, UrlEntry::Unsupported(instead)) => return Err(instead),
+            (Target::Url { url, headers }, UrlEntry::Members { kind, url: url_key, headers: headers_key }) => {
                 kind.iter().for_each(|kind| add("type", (*kind).into()));
                 add(url_key, url.as_str().into());
                 if !headers.is_empty() {
@@ -214,9 +215,8 @@ pub(crate) fn project() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directories::System;
 
-    fn files(system: System, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Vec<(&'static str, String)> {
+    fn files(system: &'static str, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Vec<(&'static str, String)> {
         let directories = Directories::of(system, home, lookup);
         let file = |client: &Client| client.file(Scope::User, &directories, Path::new("/project"));
         CLIENTS
@@ -227,14 +227,13 @@ mod tests {
 
     #[test]
     fn paths_depend_on_the_system() {
-        let data = |system: System| match system {
-            System::Linux => "/home/u/.config",
-            System::Mac => "/home/u/Library/Application Support",
-            System::Windows => "/home/u/AppData/Roaming",
-        };
-        for system in [System::Linux, System::Mac, System::Windows] {
-            let data = data(system);
-            let zed = if system == System::Mac { "/home/u/.config" } else { data };
+        let data = [
+            ("linux", "/home/u/.config"),
+            ("macos", "/home/u/Library/Application Support"),
+            ("windows", "/home/u/AppData/Roaming"),
+        ];
+        for (system, data) in data {
+            let zed = if system == "macos" { "/home/u/.config" } else { data };
             let expected = [
                 ("claude-code", "/home/u/.claude.json".to_owned()),
                 ("claude-desktop", format!("{data}/Claude/claude_desktop_config.json")),
@@ -248,25 +247,25 @@ mod tests {
                 ("windsurf", "/home/u/.codeium/windsurf/mcp_config.json".to_owned()),
                 ("zed", format!("{zed}/zed/settings.json")),
             ];
-            assert_eq!(files(system, "/home/u", |_| None), expected, "{system:?}");
+            assert_eq!(files(system, "/home/u", |_| None), expected, "{system}");
         }
     }
 
     #[test]
     fn environment_variables_override_directories() {
         for (system, id, expected) in [
-            (System::Linux, "claude-code", "/moved/CLAUDE_CONFIG_DIR/.claude.json"),
-            (System::Linux, "codex", "/moved/CODEX_HOME/config.toml"),
-            (System::Linux, "vscode", "/moved/XDG_CONFIG_HOME/Code/User/mcp.json"),
-            (System::Mac, "vscode", "/home/u/Library/Application Support/Code/User/mcp.json"),
-            (System::Windows, "zed", "/moved/APPDATA/zed/settings.json"),
+            ("linux", "claude-code", "/moved/CLAUDE_CONFIG_DIR/.claude.json"),
+            ("linux", "codex", "/moved/CODEX_HOME/config.toml"),
+            ("linux", "vscode", "/moved/XDG_CONFIG_HOME/Code/User/mcp.json"),
+            ("macos", "vscode", "/home/u/Library/Application Support/Code/User/mcp.json"),
+            ("windows", "zed", "/moved/APPDATA/zed/settings.json"),
         ] {
             let files = files(system, "/home/u", |name| Some(Path::new("/moved").join(name)));
             let found = files.iter().find(|(name, _)| *name == id).map(|(_, path)| path.as_str());
-            assert_eq!(found, Some(expected), "{system:?} {id}");
+            assert_eq!(found, Some(expected), "{system} {id}");
         }
-        let relative = files(System::Linux, "/home/u", |_| Some("relative".into()));
-        assert_eq!(relative, files(System::Linux, "/home/u", |_| None), "relative paths are ignored");
+        let relative = files("linux", "/home/u", |_| Some("relative".into()));
+        assert_eq!(relative, files("linux", "/home/u", |_| None), "relative paths are ignored");
     }
 
     #[test]

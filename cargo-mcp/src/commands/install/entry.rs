@@ -36,13 +36,6 @@ impl fmt::Display for DocumentError {
     }
 }
 
-/// How a client starts or reaches a server.
-#[derive(Clone, Debug)]
-pub(crate) enum Launch {
-    Program { program: String, args: Vec<String>, env: Vec<(String, String)> },
-    Url { url: String, headers: Vec<(String, String)> },
-}
-
 /// The entry of one server: strings, lists of strings and objects with strings.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry(pub(crate) Map<String, Value>);

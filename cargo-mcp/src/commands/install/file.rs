@@ -32,11 +32,7 @@ impl File {
     /// Fails if an existing file cannot be read.
     pub(crate) fn read(path: PathBuf) -> Result<Self, Failure> {
         let real = resolve_links(&path).map_err(|error| unreadable(&path, &error))?;
-        let before = match fs::read(&real) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unreadable(&path, &error)),
-        };
+        let before = read_existing(&real).map_err(|error| unreadable(&path, &error))?;
         Ok(Self { path, real, before })
     }
 
@@ -112,12 +108,7 @@ impl File {
     }
 
     fn check_unchanged(&self) -> Result<(), Failure> {
-        let now = match fs::read(&self.real) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unreadable(&self.path, &error)),
-        };
-        if now == self.before {
+        if read_existing(&self.real).map_err(|error| unreadable(&self.path, &error))? == self.before {
             return Ok(());
         }
         Err(Failure::usage(format_args!("`{}` was changed by another program in the meantime", self.path.display()))
@@ -158,6 +149,14 @@ fn resolve_links(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::other("too many symbolic links"))
+}
+
+/// Reads a file. Returns `None` if it does not exist.
+fn read_existing(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {

@@ -16,7 +16,6 @@ use self::{
     change::Change,
     client::{CLIENTS, Client, Scope, project},
     document::Document,
-    entry::Launch,
     file::File,
     server::ServerSpec,
 };
@@ -25,6 +24,7 @@ use crate::{
     directories::Directories,
     failure::Failure,
     output::{errln, out},
+    target::Target,
 };
 
 pub(crate) use self::args::{Args, ClientArgs};
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     let launch = spec.build(&args)?;
     if !args.no_check {
-        check(&args, &spec, &launch).await?;
+        check(&args, &spec.name, &launch).await?;
     }
     for change in &mut changes {
         // The path of the program is known for certain only after the build.
@@ -65,21 +65,22 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if spec.is_package()
         && args.copy_to.is_none()
         && !changes.is_empty()
-        && let Launch::Program { program, .. } = &launch
+        && let Target::Program { program, .. } = &launch
     {
+        let program = program.display();
         errln!("note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy");
     }
     Ok(())
 }
 
 /// Starts the server as a client would, and stops it.
-async fn check(args: &Args, spec: &ServerSpec, launch: &Launch) -> Result<(), Failure> {
-    let connection = connect(&spec.target(launch), Duration::from_secs(args.connect_timeout)).await;
+async fn check(args: &Args, name: &str, launch: &Target) -> Result<(), Failure> {
+    let connection = connect(launch, Duration::from_secs(args.connect_timeout)).await;
     let connection = connection
         .map_err(|failure| failure.help("nothing was changed; `--no-check` installs the server without starting it"))?;
     let server = connection.peer_info().and_then(|info| info.server_info.clone());
     if let Some(server) = server {
-        errln!("`{}` responds as {} {}", spec.name, server.name, server.version);
+        errln!("`{name}` responds as {} {}", server.name, server.version);
     }
     // How the server exits does not matter here.
     let _ = tokio::time::timeout(Duration::from_secs(5), connection.cancel()).await;

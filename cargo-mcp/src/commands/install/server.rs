@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{args::Args, entry::Launch};
+use super::args::Args;
 use crate::{
     failure::Failure,
-    output::errln,
+    output::{self, errln},
     target::{Target, is_url},
     temporary::{self, Access},
     workspace::{BuildArgs, Server, Workspace},
@@ -63,7 +63,7 @@ impl ServerSpec {
     }
 
     /// Returns how the server will be started, without building it.
-    pub(crate) fn launch(&self, args: &Args) -> Result<Launch, Failure> {
+    pub(crate) fn launch(&self, args: &Args) -> Result<Target, Failure> {
         self.launch_with(args, None)
     }
 
@@ -72,7 +72,7 @@ impl ServerSpec {
     /// # Errors
     ///
     /// Fails if the build fails, or if the program does not exist.
-    pub(crate) fn build(&self, args: &Args) -> Result<Launch, Failure> {
+    pub(crate) fn build(&self, args: &Args) -> Result<Target, Failure> {
         let Source::Package { workspace, server, .. } = &self.source else { return self.launch(args) };
         let program = if args.no_build {
             predicted_path(workspace, server, args)
@@ -91,30 +91,29 @@ impl ServerSpec {
         self.launch_with(args, Some(program))
     }
 
-    fn launch_with(&self, args: &Args, built: Option<PathBuf>) -> Result<Launch, Failure> {
+    fn launch_with(&self, args: &Args, built: Option<PathBuf>) -> Result<Target, Failure> {
         let env = args.env.iter().map(|variable| variable.resolve()).collect::<Result<Vec<_>, _>>()?;
         Ok(match &self.source {
-            Source::Url(url) => Launch::Url { url: url.clone(), headers: args.header.clone() },
-            Source::Command { program, args } => Launch::Program { program: text(program)?, args: args.clone(), env },
+            Source::Url(url) => Target::Url { url: url.clone(), headers: args.header.clone() },
+            Source::Command { program, args } => self.program(program.clone(), args.clone(), env)?,
             Source::Package { workspace, server, args: words } => {
                 let program = built.unwrap_or_else(|| predicted_path(workspace, server, args));
                 let program = match &args.copy_to {
                     Some(directory) => absolute(directory)?.join(program.file_name().unwrap_or_default()),
                     None => program,
                 };
-                Launch::Program { program: text(&program)?, args: words.clone(), env }
+                self.program(program, words.clone(), env)?
             }
         })
     }
 
-    /// Returns the target for a test connection.
-    pub(crate) fn target(&self, launch: &Launch) -> Target {
-        match launch.clone() {
-            Launch::Program { program, args, env } => {
-                Target::Program { name: self.name.clone(), program: program.into(), args, env }
-            }
-            Launch::Url { url, headers } => Target::Url { url, headers },
+    fn program(&self, program: PathBuf, args: Vec<String>, env: Vec<(String, String)>) -> Result<Target, Failure> {
+        if program.to_str().is_none() {
+            let path = program.display();
+            let why = format_args!("path `{path}` is not valid UTF-8, which configuration files require");
+            return Err(Failure::usage(why));
         }
+        Ok(Target::Program { name: self.name.clone(), program, args, env })
     }
 
     /// Returns whether the server is a package of this workspace.
@@ -174,12 +173,7 @@ fn host(url: &str) -> &str {
 
 /// Replaces the characters that not every client accepts in a name.
 fn sanitized(name: &str) -> String {
-    let replace = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
-    let name: String = name.chars().map(replace).take(64).collect();
-    match name.trim_matches('-') {
-        "" => "server".to_owned(),
-        name => name.to_owned(),
-    }
+    output::sanitized(name, 64, |letter| letter.is_ascii_alphanumeric()).unwrap_or_else(|| "server".to_owned())
 }
 
 fn check_name(name: &str) -> Result<&str, Failure> {
@@ -235,13 +229,6 @@ fn copy(program: &Path, directory: &Path) -> Result<(), Failure> {
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path)
         .map_err(|error| Failure::usage(format_args!("invalid path `{}`: {error}", path.display())))
-}
-
-fn text(path: &Path) -> Result<String, Failure> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| {
-        Failure::usage(format_args!("path `{}` is not valid UTF-8, which configuration files require", path.display()))
-    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::entry::{DocumentError, Entry, is_secret};
 ///
 /// Fails if the text is not TOML, or if the member `object` is not a table.
 pub(super) fn parse(text: &str, object: &str) -> Result<Value, DocumentError> {
-    let tree = toml_edit::Document::parse(text).map_err(|error| {
+    let tree = toml_edit::Document::parse(text.to_owned()).map_err(|error| {
         let at = error.span().map_or(text.len(), |span| span.start);
         DocumentError::at(text, at, error.message().replace('\n', "; "))
     })?;
@@ -20,29 +20,7 @@ pub(super) fn parse(text: &str, object: &str) -> Result<Value, DocumentError> {
             let at = item.span().map_or(0, |span| span.start);
             Err(DocumentError::at(text, at, format!("`{object}` is not a table")))
         }
-        _ => Ok(table(tree.as_table())),
-    }
-}
-
-fn table(table: &dyn TableLike) -> Value {
-    Value::Object(table.iter().map(|(key, item)| (key.to_owned(), value(item))).collect())
-}
-
-fn value(item: &Item) -> Value {
-    if let Some(inner) = item.as_table_like() {
-        return table(inner);
-    }
-    if let Some(tables) = item.as_array_of_tables() {
-        return tables.iter().map(|inner| table(inner)).collect();
-    }
-    match item.as_value() {
-        Some(Toml::String(text)) => text.value().as_str().into(),
-        Some(Toml::Integer(number)) => (*number.value()).into(),
-        Some(Toml::Float(number)) => (*number.value()).into(),
-        Some(Toml::Boolean(flag)) => (*flag.value()).into(),
-        Some(Toml::Datetime(time)) => time.value().to_string().into(),
-        Some(Toml::Array(array)) => array.iter().map(|inner| value(&Item::Value(inner.clone()))).collect(),
-        _ => Value::Null,
+        _ => toml_edit::de::from_document(tree).map_err(|error| DocumentError::at(text, 0, error.message())),
     }
 }
 

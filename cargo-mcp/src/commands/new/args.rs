@@ -1,10 +1,6 @@
 //! The arguments of `cargo mcp new`, and prompts for the arguments that the command line does not contain.
 
-use std::{
-    fmt,
-    io::{IsTerminal as _, stderr, stdin},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use inquire::{Confirm, InquireError, Select, Text, validator::Validation};
 
@@ -13,7 +9,7 @@ use super::{
     manifest, name,
     template::Template,
 };
-use crate::failure::Failure;
+use crate::{arguments::elicit::in_terminal, failure::Failure};
 
 /// The default example.
 pub(super) const DEFAULT_EXAMPLE: &str = "hello";
@@ -51,7 +47,7 @@ pub(crate) struct Args {
 ///
 /// Fails if there is no terminal, or if the user cancels.
 pub(super) fn ask(args: &mut Args) -> Result<(), Failure> {
-    if !(stdin().is_terminal() && stderr().is_terminal()) {
+    if !in_terminal() {
         return Err(Failure::usage("the name of the package is missing")
             .help("specify a name, such as `cargo mcp new weather`")
             .help("`cargo mcp new --list` lists the examples to start from"));
@@ -87,18 +83,11 @@ fn ask_name() -> Result<String, Failure> {
 }
 
 fn ask_template() -> Result<Template, Failure> {
-    let all: Vec<_> = Template::all().into_iter().map(TemplateChoice).collect();
-    let first = all.iter().position(|choice| choice.0.name() == DEFAULT_EXAMPLE).unwrap_or_default();
-    let chosen = Select::new("Example to start from:", all).with_starting_cursor(first).prompt();
-    chosen.map(|TemplateChoice(template)| template).map_err(prompt_failure)
-}
-
-struct TemplateChoice(Template);
-
-impl fmt::Display for TemplateChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:10}  {}", self.0.name(), self.0.description())
-    }
+    let all = Template::all();
+    let first = all.iter().position(|template| template.name() == DEFAULT_EXAMPLE).unwrap_or_default();
+    let labels = all.iter().map(|template| format!("{:10}  {}", template.name(), template.description())).collect();
+    let chosen = Select::new("Example to start from:", labels).with_starting_cursor(first).raw_prompt();
+    chosen.map(|option| all[option.index]).map_err(prompt_failure)
 }
 
 fn prompt_failure(error: InquireError) -> Failure {

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes declarations to a file. Returns whether the file has changed.
+/// Writes a text to a file. Returns whether the file has changed.
 pub(super) fn write(path: &Path, text: &str) -> Result<bool, Failure> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(false);

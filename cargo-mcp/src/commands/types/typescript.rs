@@ -102,11 +102,10 @@ impl Document {
             let is_local = reference == "#" || reference.starts_with("#/");
             all.push(if is_local { self.reference(reference, taken) } else { "unknown".to_owned() });
         }
-        let alternatives = |values: &[Value]| union(values.iter().map(literal).collect());
         if let Some(constant) = members.get("const") {
             all.push(literal(constant));
         } else if let Some(values) = members.get("enum").and_then(Value::as_array) {
-            all.push(alternatives(values));
+            all.push(union(values.iter().map(literal).collect()));
         } else {
             all.extend(self.by_type(members, indent, taken));
         }

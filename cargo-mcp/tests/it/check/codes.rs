@@ -93,6 +93,14 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}the header of `a[]` cannot be reached through `properties` alone"),
         ),
         (
+            "bad-header",
+            with_schema(
+                json!({"type": "object", "anyOf": [{"properties": {"b": {"type": "string", "x-mcp-header": "B"}}}]}),
+            ),
+            none.clone(),
+            format!("{page}the header of `b` cannot be reached through `properties` alone"),
+        ),
+        (
             "top-level-union",
             with_schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
             none.clone(),

@@ -62,9 +62,9 @@ async fn resource_metadata(
 ) -> Option<(Url, Value)> {
     let locations = match link {
         None => {
-            let mut locations =
-                vec![with_path(url, &format!("{RESOURCE_METADATA}{}", url.path().trim_end_matches('/')))];
-            locations.push(with_path(url, RESOURCE_METADATA));
+            let path = url.path().trim_end_matches('/');
+            let paths = [&format!("{RESOURCE_METADATA}{path}"), RESOURCE_METADATA];
+            let mut locations = paths.map(|path| with_path(url, path)).to_vec();
             locations.dedup();
             locations
         }

@@ -51,12 +51,12 @@ pub(crate) async fn check(
     tokens: &TokenArgs,
     timeout: Duration,
 ) -> Result<Option<Protection>, Failure> {
-    let protection = match target {
-        Target::Url { url, headers } => match Url::parse(url) {
-            Ok(url) => check_url(findings, &url, headers, tokens, timeout).await?,
-            Err(_) => None,
-        },
-        Target::Program { .. } => None,
+    let protection = if let Target::Url { url, headers } = target
+        && let Ok(url) = Url::parse(url)
+    {
+        check_url(findings, &url, headers, tokens, timeout).await?
+    } else {
+        None
     };
     if protection.is_none() && (tokens.foreign_token.is_some() || tokens.token_in_query) {
         return Err(Failure::usage(format_args!("{target} does not ask for authorization"))

@@ -8,9 +8,11 @@ use reqwest::{
     redirect::Policy,
 };
 use serde_json::{Value, json};
-use url::{Host, Url};
+use url::Url;
 
-use crate::{failure::Failure, raw_connection::root_cause};
+use crate::{
+    authorization::is_local, client::identity, failure::Failure, http_client::read_body, raw_connection::root_cause,
+};
 
 /// The maximum size of a metadata document in bytes.
 const MAX_DOCUMENT_BYTES: usize = 256 << 10;
@@ -56,7 +58,7 @@ impl<'a> Prober<'a> {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
-            "clientInfo": {"name": "cargo-mcp", "version": env!("CARGO_PKG_VERSION")},
+            "clientInfo": identity(),
         }});
         let mut request = self.client.post(url);
         for (name, value) in &self.headers {
@@ -79,7 +81,7 @@ impl<'a> Prober<'a> {
     /// Returns the reason why there is none.
     pub(super) async fn document(&self, url: &Url) -> Result<Value, String> {
         let request = self.client.get(url.clone()).header(ACCEPT, "application/json");
-        let mut response = request.send().await.map_err(|error| root_cause(&error))?;
+        let response = request.send().await.map_err(|error| root_cause(&error))?;
         if response.status() != StatusCode::OK {
             return Err(format!("HTTP {}", response.status()));
         }
@@ -88,13 +90,8 @@ impl<'a> Prober<'a> {
         if !media_type.eq_ignore_ascii_case("application/json") {
             return Err(format!("the content type is `{media_type}`, expected `application/json`"));
         }
-        let mut text = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| root_cause(&error))? {
-            text.extend_from_slice(&chunk);
-            if text.len() > MAX_DOCUMENT_BYTES {
-                return Err(format!("the document exceeds {MAX_DOCUMENT_BYTES} bytes"));
-            }
-        }
+        let text = read_body(response, MAX_DOCUMENT_BYTES).await.map_err(|error| root_cause(&error))?;
+        let text = text.ok_or_else(|| format!("the document exceeds {MAX_DOCUMENT_BYTES} bytes"))?;
         match serde_json::from_slice::<Value>(&text) {
             Ok(document) if document.is_object() => Ok(document),
             Ok(_) => Err("the document is not an object".to_owned()),
@@ -105,11 +102,6 @@ impl<'a> Prober<'a> {
 
 /// Returns whether an attacker on the network can read and change what is sent to a URL.
 pub(super) fn is_insecure(url: &Url) -> bool {
-    let is_loopback = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
+    let is_loopback = is_local(url) || url.domain().is_some_and(|name| name.ends_with(".localhost"));
     url.scheme() != "https" && !is_loopback
 }

@@ -75,7 +75,7 @@ pub(super) enum BackendRequest {
 /// An HTTP request that a server processes. Dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
-    backend: Backend,
+    pub(super) backend: Backend,
     failed: oneshot::Receiver<String>,
     /// The reason for the failure, once it is known.
     reason: Option<String>,
@@ -215,10 +215,6 @@ impl Backend {
 }
 
 impl ActiveRequest {
-    pub(super) fn backend(&self) -> &Backend {
-        &self.backend
-    }
-
     /// Forwards a request.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ pub(super) async fn open(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, m
             parts.headers.insert(LAST_EVENT_ID, header_value(id));
             backend
         }
-        (None, Ok(request)) => request.backend().clone(),
+        (None, Ok(request)) => request.backend.clone(),
         (None, Err(error)) => return reject(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
     let (sender, events) = channel();

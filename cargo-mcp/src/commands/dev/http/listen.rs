@@ -55,7 +55,7 @@ pub(super) async fn listen(
 ) -> Response<Body> {
     let list_changes = proxy.backends.list_changes.subscribe();
     let backend = match proxy.backends.begin().await {
-        Ok(request) => request.backend().clone(),
+        Ok(request) => request.backend.clone(),
         Err(error) => return json(StatusCode::OK, error_response(id, INTERNAL_ERROR, &error)),
     };
     let (sender, events) = channel();

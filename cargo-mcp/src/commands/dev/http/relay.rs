@@ -37,7 +37,7 @@ pub(super) async fn relay(
     for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
         head.headers.remove(name);
     }
-    if let Some(session) = filter.session().filter(|_| head.headers.contains_key(&SESSION_ID)) {
+    if let Some(session) = filter.session.as_ref().filter(|_| head.headers.contains_key(&SESSION_ID)) {
         head.headers.insert(SESSION_ID, header_value(&session.id));
     }
     if is_event_stream(&head.headers) {
@@ -159,10 +159,6 @@ impl ResponseFilter {
         unanswered: Vec<String>,
     ) -> Self {
         Self { proxy, server, session, unanswered, new_session: None, has_capabilities: false }
-    }
-
-    pub(super) fn session(&self) -> Option<&SharedSession> {
-        self.session.as_deref()
     }
 
     /// Returns whether a client can resume the stream of this response on its server.

@@ -20,19 +20,9 @@ pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A response without a body.
-pub(super) fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
 /// A response with a JSON body.
 pub(super) fn json(status: StatusCode, text: String) -> Response<Body> {
-    let mut response = empty(status);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    *response.body_mut() = text.into();
-    response
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// A response with an error that belongs to no request.
@@ -49,7 +39,7 @@ pub(super) fn session_rejected() -> Response<Body> {
 pub(super) fn fail_requests(ids: &[String], body: &str, why: &str) -> Response<Body> {
     let errors: Vec<_> = ids.iter().map(|id| error_response(id, INTERNAL_ERROR, why)).collect();
     match (&*errors, batch_elements(body)) {
-        ([], _) => empty(StatusCode::ACCEPTED),
+        ([], _) => StatusCode::ACCEPTED.into_response(),
         (_, Some(_)) => json(StatusCode::OK, format!("[{}]", errors.join(","))),
         (_, None) => json(StatusCode::OK, errors.concat()),
     }
@@ -96,10 +86,8 @@ pub(super) fn stream_response(receiver: mpsc::Receiver<SseEvent>) -> Response<Bo
         Some((Ok::<_, Infallible>(encode(event)), receiver))
     });
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
-    let mut response = SseResponse::new(events).keep_alive(keep_alive).into_response();
-    let cache_control = HeaderValue::from_static("no-cache, no-transform");
-    response.headers_mut().insert(header::CACHE_CONTROL, cache_control);
-    response
+    let events = SseResponse::new(events).keep_alive(keep_alive);
+    ([(header::CACHE_CONTROL, "no-cache, no-transform")], events).into_response()
 }
 
 fn encode(event: SseEvent) -> Event {

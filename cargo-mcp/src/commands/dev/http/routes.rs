@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     extract::{Request, State},
     http::{HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts},
+    response::IntoResponse,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -20,7 +21,7 @@ use super::{
     listen::listen,
     lock,
     relay::{NewSession, ResponseFilter, relay},
-    respond::{SESSION_ID, empty, fail_requests, header_value, reject, session_rejected},
+    respond::{SESSION_ID, fail_requests, header_value, reject, session_rejected},
     session::{JoinError, join},
 };
 
@@ -29,95 +30,78 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// The time that a server has to accept a message that needs no response.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The response to a request, which is an error if no server has responded.
+type Reply = Result<Response<Body>, Response<Body>>;
+
 /// Handles a request.
-pub(super) async fn handle(State(proxy): State<Arc<HttpProxy>>, request: Request) -> Response<Body> {
+pub(super) async fn handle(State(proxy): State<Arc<HttpProxy>>, request: Request) -> Reply {
     let (mut parts, body) = request.into_parts();
-    if let Err(why) = prepare_headers(&mut parts) {
-        return reject(StatusCode::BAD_REQUEST, why);
-    }
-    let Ok(body) = Limited::new(body, MAX_BODY_BYTES).collect().await else {
-        return reject(StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large or incomplete");
-    };
-    let body = body.to_bytes();
+    prepare_headers(&mut parts).map_err(|why| reject(StatusCode::BAD_REQUEST, why))?;
+    let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
+    let incomplete = |_| reject(StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large or incomplete");
+    let body = body.map_err(incomplete)?.to_bytes();
     let session = parts.headers.get(&SESSION_ID).and_then(|id| proxy.session(id.to_str().ok()?));
     match (&parts.method, session) {
         (&Method::POST, Some(session)) => post_in_session(&proxy, &session, &parts, &body).await,
         (&Method::POST, None) => post(&proxy, &parts, body).await,
-        (&Method::GET, Some(session)) => get_stream::open(&proxy, &session, parts).await,
-        (&Method::DELETE, Some(session)) => delete(&proxy, &session, &parts).await,
+        (&Method::GET, Some(session)) => Ok(get_stream::open(&proxy, &session, parts).await),
+        (&Method::DELETE, Some(session)) => Ok(delete(&proxy, &session, &parts).await),
         _ => forward(&proxy, &parts, body).await,
     }
 }
 
 /// Forwards a body without a session.
-async fn post(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response<Body> {
+async fn post(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Reply {
     let text = String::from_utf8_lossy(&body).into_owned();
     let message = Message::parse(&text);
     let method = message.as_ref().and_then(|message| message.method.clone()).unwrap_or_default();
     if let Some((message, id)) = message.as_ref().and_then(|message| Some((message, message.id?)))
         && method == LISTEN
     {
-        return listen(proxy, parts, body.clone(), id.get(), message).await;
+        return Ok(listen(proxy, parts, body.clone(), id.get(), message).await);
     }
     let ids = request_ids(&text);
-    let mut request = match proxy.backends.begin().await {
-        Ok(request) => request,
-        Err(error) => return fail_requests(&ids, &text, &error),
-    };
-    let response = match request.send(parts, body.clone()).await {
-        Ok(response) => response,
-        Err(error) => return fail_requests(&ids, &text, &error),
-    };
-    let mut filter = ResponseFilter::new(Arc::clone(proxy), request.backend().generation, None, ids);
+    let fail = |why: String| fail_requests(&ids, &text, &why);
+    let mut request = proxy.backends.begin().await.map_err(fail)?;
+    let response = request.send(parts, body.clone()).await.map_err(fail)?;
+    let mut filter = ResponseFilter::new(Arc::clone(proxy), request.backend.generation, None, ids);
     filter.has_capabilities = matches!(&*method, "initialize" | "server/discover");
     if method == "initialize" {
         let id = response.headers().get(&SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         filter.new_session = id.map(|id| NewSession { id, parts: parts.clone(), body });
     }
-    relay(response, filter, request).await
+    Ok(relay(response, filter, request).await)
 }
 
 /// Forwards a body of a session to the server that expects it.
-async fn post_in_session(
-    proxy: &Arc<HttpProxy>,
-    session: &Arc<SharedSession>,
-    parts: &Parts,
-    body: &Bytes,
-) -> Response<Body> {
+async fn post_in_session(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, parts: &Parts, body: &Bytes) -> Reply {
     let text = String::from_utf8_lossy(body);
-    let Some(routed) = lock(&session.state).route(&text) else { return empty(StatusCode::ACCEPTED) };
+    let Some(routed) = lock(&session.state).route(&text) else { return Ok(StatusCode::ACCEPTED.into_response()) };
     if let Some(server) = routed.server.filter(|server| !proxy.backends.is_current(*server)) {
         notify(proxy, server, session, parts, routed.body).await;
-        return empty(StatusCode::ACCEPTED);
+        return Ok(StatusCode::ACCEPTED.into_response());
     }
     let ids = routed.requests;
-    let fail = |why: &str| fail_requests(&ids, &text, why);
-    let mut request = match proxy.backends.begin().await {
-        Ok(request) => request,
-        Err(error) => return fail(&error),
-    };
-    let id = match join(proxy, session, request.backend()).await {
+    let fail = |why: String| fail_requests(&ids, &text, &why);
+    let mut request = proxy.backends.begin().await.map_err(fail)?;
+    let id = match join(proxy, session, &request.backend).await {
         Ok(id) => id,
-        Err(JoinError::Rejected) => return session_rejected(),
-        Err(JoinError::Unavailable) => return fail(&request.failure_reason("it did not open the session").await),
+        Err(JoinError::Rejected) => return Err(session_rejected()),
+        Err(JoinError::Unavailable) => return Err(fail(request.failure_reason("it did not open the session").await)),
     };
-    let server = request.backend().generation;
+    let server = request.backend.generation;
     lock(&session.state).start_calls(server, &routed.body);
     let mut parts = parts.clone();
     parts.headers.insert(SESSION_ID, header_value(&id));
-    match request.send(&parts, routed.body.into()).await {
-        Ok(response) => {
-            if response.status() == StatusCode::NOT_FOUND {
-                proxy.remove_session(&session.id);
-            }
-            let filter = ResponseFilter::new(Arc::clone(proxy), server, Some(Arc::clone(session)), ids);
-            relay(response, filter, request).await
-        }
-        Err(error) => {
-            lock(&session.state).take_unanswered(Some(&ids), |_| true);
-            fail(&error)
-        }
+    let response = request.send(&parts, routed.body.into()).await.map_err(|why| {
+        lock(&session.state).take_unanswered(Some(&ids), |_| true);
+        fail(why)
+    })?;
+    if response.status() == StatusCode::NOT_FOUND {
+        proxy.remove_session(&session.id);
     }
+    let filter = ResponseFilter::new(Arc::clone(proxy), server, Some(Arc::clone(session)), ids);
+    Ok(relay(response, filter, request).await)
 }
 
 /// Forwards a body without requests to a server that was replaced, if it is still running.
@@ -132,29 +116,23 @@ async fn notify(proxy: &HttpProxy, server: Generation, session: &SharedSession, 
 /// Ends a session on all servers.
 async fn delete(proxy: &HttpProxy, session: &SharedSession, parts: &Parts) -> Response<Body> {
     proxy.remove_session(&session.id);
-    let ids = lock(&session.state).server_ids();
+    let ids = lock(&session.state).server_ids.clone();
     for (server, id) in ids {
         let Some(backend) = proxy.backends.running(server) else { continue };
         let mut parts = parts.clone();
         parts.headers.insert(SESSION_ID, header_value(&id));
         let _ = timeout(NOTIFY_TIMEOUT, backend.send(&parts, Bytes::new())).await;
     }
-    empty(StatusCode::NO_CONTENT)
+    StatusCode::NO_CONTENT.into_response()
 }
 
 /// Forwards a request unchanged.
-async fn forward(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response<Body> {
-    let mut request = match proxy.backends.begin().await {
-        Ok(request) => request,
-        Err(error) => return reject(StatusCode::SERVICE_UNAVAILABLE, &error),
-    };
-    match request.send(parts, body).await {
-        Ok(response) => {
-            let filter = ResponseFilter::new(Arc::clone(proxy), request.backend().generation, None, Vec::new());
-            relay(response, filter, request).await
-        }
-        Err(error) => reject(StatusCode::BAD_GATEWAY, &error),
-    }
+async fn forward(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Reply {
+    let request = proxy.backends.begin().await;
+    let mut request = request.map_err(|error| reject(StatusCode::SERVICE_UNAVAILABLE, &error))?;
+    let response = request.send(parts, body).await.map_err(|error| reject(StatusCode::BAD_GATEWAY, &error))?;
+    let filter = ResponseFilter::new(Arc::clone(proxy), request.backend.generation, None, Vec::new());
+    Ok(relay(response, filter, request).await)
 }
 
 /// Makes sure that there is exactly one `Host` header for the server to check, and removes the headers that concern

@@ -31,7 +31,7 @@ pub(super) struct HttpSession {
     pub(super) headers: HeaderMap,
     pub(super) state: SessionState,
     /// The session's ids on the servers that know it.
-    server_ids: HashMap<Generation, String>,
+    pub(super) server_ids: HashMap<Generation, String>,
     server_requests: ServerRequests,
     calls: HashMap<RequestId, ForwardedCall>,
     /// The changed capabilities of which the client has not been notified.
@@ -82,15 +82,6 @@ impl HttpSession {
     /// Returns the session's id on a server.
     pub(super) fn server_id(&self, server: Generation) -> Option<String> {
         self.server_ids.get(&server).cloned()
-    }
-
-    pub(super) fn set_server_id(&mut self, server: Generation, id: String) {
-        self.server_ids.insert(server, id);
-    }
-
-    /// Returns the servers that know the session, and its ids there.
-    pub(super) fn server_ids(&self) -> Vec<(Generation, String)> {
-        self.server_ids.iter().map(|(server, id)| (*server, id.clone())).collect()
     }
 
     /// Records a body from the client and decides where to send it. Returns `None` if no server expects it.
@@ -246,7 +237,7 @@ pub(super) async fn join(proxy: &HttpProxy, session: &SharedSession, backend: &B
     let replay = replay(proxy, session, backend);
     let joined = timeout(REPLAY_TIMEOUT, replay).await.unwrap_or(Err(JoinError::Unavailable));
     match &joined {
-        Ok(id) => lock(&session.state).set_server_id(backend.generation, id.clone()),
+        Ok(id) => drop(lock(&session.state).server_ids.insert(backend.generation, id.clone())),
         Err(JoinError::Rejected) => proxy.remove_session(&session.id),
         Err(JoinError::Unavailable) => {}
     }

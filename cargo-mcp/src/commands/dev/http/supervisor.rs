@@ -27,7 +27,7 @@ use super::{
             BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response,
         },
         process::{LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, read_exit, terminate, watchdog_command},
-        proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity},
+        proxy::{self, Effect, Event, Proxy, ProxyConfig},
         session::build_failure_notification,
         snapshot::Capability,
     },
@@ -182,8 +182,8 @@ impl Supervisor {
                         let _ = sender.send(TaskMessage::Event(Event::TimerExpired(timer)));
                     });
                 }
-                Effect::Report(Severity::Info, text) => self.proxy.reporter.info(text),
-                Effect::Report(Severity::Warning, text) => self.proxy.reporter.warn(text),
+                Effect::Info(text) => self.proxy.reporter.info(text),
+                Effect::Warn(text) => self.proxy.reporter.warn(text),
                 Effect::Exit => is_done = true,
             }
         }

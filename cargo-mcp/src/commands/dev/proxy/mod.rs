@@ -9,7 +9,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub(crate) use self::state::{Effect, Event, Proxy, ProxyConfig, Severity};
+pub(crate) use self::state::{Effect, Event, Proxy, ProxyConfig};
 use self::{
     client::handle_client_line,
     reload::{build_to_start, handle_build, handle_build_failure, handle_exit, handle_start_timeout, start},

@@ -134,11 +134,8 @@ impl Proxy {
 
     /// Answers all calls and ends this process.
     pub(super) fn exit(&mut self, reason: &str) {
-        let servers: Vec<_> = self.servers.keys().copied().collect();
-        for server in servers {
-            self.fail_calls_of(server, reason);
-        }
-        self.fail_queue(reason);
+        self.queue.clear();
+        self.fail_calls(reason, |_| true);
         let listening: Vec<_> = self.calls.extract_if(|_, call| call.is_listening()).collect();
         for listen in listening.into_iter().filter_map(|(_, call)| call.listen) {
             self.send_to_client(listen.response());
@@ -173,7 +170,8 @@ impl Proxy {
         self.servers.remove(&server);
         self.calls.retain(|_, call| !(call.is_cancelled && call.server == Some(server)));
         for id in self.server_requests.abandon(server) {
-            let params = json!({"requestId": id_value(&id), "reason": "the server was rebuilt or exited"});
+            let id: Value = serde_json::from_str(&id).unwrap_or_default();
+            let params = json!({"requestId": id, "reason": "the server was rebuilt or exited"});
             self.send_to_client(notification("notifications/cancelled", Some(&params)));
         }
     }
@@ -242,11 +240,11 @@ impl Proxy {
     }
 
     pub(super) fn info(&mut self, text: impl ToString) {
-        self.effect(Effect::Report(Severity::Info, text.to_string()));
+        self.effect(Effect::Info(text.to_string()));
     }
 
     pub(super) fn warn(&mut self, text: impl ToString) {
-        self.effect(Effect::Report(Severity::Warning, text.to_string()));
+        self.effect(Effect::Warn(text.to_string()));
     }
 
     /// Returns the id for a request of the proxy, as JSON and as a key.
@@ -255,10 +253,6 @@ impl Proxy {
         let id = format!("{}-{}", self.config.id_prefix, self.own_requests);
         (format!("\"{id}\""), RequestId::String(id))
     }
-}
-
-fn id_value(id: &str) -> Value {
-    serde_json::from_str(id).unwrap_or_default()
 }
 
 /// An input of the state machine.
@@ -295,7 +289,9 @@ pub(crate) enum Effect {
     /// A server became active. Its lists differ from the lists of the previous server.
     Activated(Generation, BTreeSet<Capability>),
     /// Writes a status line for the developer.
-    Report(Severity, String),
+    Info(String),
+    /// Writes a warning for the developer.
+    Warn(String),
     /// Ends this process.
     Exit,
 }
@@ -310,12 +306,6 @@ pub(crate) enum Timer {
     Restart,
     /// All calls must be answered after the client closed the connection.
     Shutdown,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Severity {
-    Info,
-    Warning,
 }
 
 /// The settings of a proxy.

@@ -2,9 +2,9 @@ use jsonc_parser::{ParseOptions, cst};
 use serde_json::json;
 
 use super::*;
-use crate::commands::install::{
-    client::{self, Client},
-    entry::Launch,
+use crate::{
+    commands::install::client::{self, Client},
+    target::Target,
 };
 
 fn client(syntax: Syntax) -> &'static Client {
@@ -18,8 +18,8 @@ fn parse(syntax: Syntax, text: &str) -> Result<Document, DocumentError> {
 
 fn entry(client: &Client, name: &str) -> Entry {
     let env = vec![("KEY".to_owned(), "a \"b\"\\ü\n".to_owned())];
-    let launch = Launch::Program { program: format!("/bin/{name}"), args: vec!["--x".into(), "y".into()], env };
-    client.entry(&launch).expect("all clients support programs")
+    let (program, args) = (format!("/bin/{name}").into(), vec!["--x".into(), "y".into()]);
+    client.entry(&Target::Program { name: name.to_owned(), program, args, env }).expect("all clients support programs")
 }
 
 /// Returns a text with LF and with CRLF, with spaces and with tabs, with and without a BOM and a final newline.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::commands::dev::proxy::{
     handle,
-    state::{Effect, Event, Proxy, ProxyConfig, Severity, Timer},
+    state::{Effect, Event, Proxy, ProxyConfig, Timer},
 };
 
 /// Parses an event.
@@ -40,8 +40,8 @@ fn format(effect: Effect) -> Option<String> {
         Effect::StopServer(server) => format!("stop {server}"),
         Effect::StartTimer(delay, Timer::Restart) => format!("restart in {delay:?}"),
         Effect::StartTimer(..) | Effect::Activated(..) => return None,
-        Effect::Report(Severity::Info, text) => format!("info {text}"),
-        Effect::Report(Severity::Warning, text) => format!("warn {text}"),
+        Effect::Info(text) => format!("info {text}"),
+        Effect::Warn(text) => format!("warn {text}"),
         Effect::Exit => "exit".to_owned(),
     })
 }
