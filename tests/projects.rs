@@ -45,7 +45,12 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
             &[
                 ("pub async fn f(ctx: &mcp_runtime::Context) { drop(ctx.elicit::<u8>(\"a\", \"b\").await); }", "ask"),
                 ("pub async fn f(ctx: &mcp_runtime::Context) { drop(ctx.roots().await); }", "ask"),
-                ("pub fn f(handle: &mcp_runtime::Handle) { drop(handle.sessions()); }", "ask"),
+                ("pub fn f(ctx: &mcp_runtime::Context) { if ctx.supports(1) {} }", "ask"),
+                (
+                    "pub fn f(ctx: &mcp_runtime::Context) -> Result<(), mcp_runtime::Fault> { ctx.session()?; Ok(()) }",
+                    "ask",
+                ),
+                ("pub fn f(handle: &mcp_runtime::Handle) { for _ in handle.sessions() {} }", "ask"),
                 ("pub fn f(server: mcp_runtime::Server) { server.on_roots_changed(1); }", "ask"),
                 (
                     "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",

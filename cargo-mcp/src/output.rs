@@ -139,7 +139,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Replaces the characters of a name that are not allowed by `-`, except for `_`. Returns `None` if no name remains.
+/// Replaces each character of a name that is neither allowed nor `_` with `-`. Returns `None` if no name remains.
 pub(crate) fn sanitized(name: &str, max: usize, is_allowed: fn(char) -> bool) -> Option<String> {
     let replace = |letter: char| if is_allowed(letter) || letter == '_' { letter } else { '-' };
     let name: String = name.chars().map(replace).take(max).collect();

@@ -149,7 +149,7 @@ pub(crate) fn is_url(word: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Fails if the text is not the URL of a website.
+/// Fails if the text starts with neither `https://` nor `http://`.
 pub(crate) fn url(text: &str) -> Result<String, &'static str> {
     if is_url(text) { Ok(text.to_owned()) } else { Err("expected a URL that starts with `https://` or `http://`") }
 }

@@ -57,7 +57,8 @@ pub(crate) struct Server {
 impl Server {
     /// Returns the path of the server's program if cargo has built it with this artifact.
     pub(crate) fn program(&self, artifact: Artifact) -> Option<PathBuf> {
-        let is_own = artifact.target.name == self.bin && artifact.package_id == self.package.id;
+        // Not the id of the package, which contains its version.
+        let is_own = artifact.target.name == self.bin && artifact.manifest_path == self.package.manifest_path;
         artifact.executable.filter(|_| is_own).map(Utf8PathBuf::into_std_path_buf)
     }
 }

@@ -123,4 +123,20 @@ mod tests {
         assert!(shares.lock().is_empty());
         assert!(shares.try_acquire(peer("192.0.2.2")).is_some());
     }
+    /// Whatever the order in which permits are released, as many are free as are not in use.
+    #[test]
+    fn a_released_permit_frees_one_place() {
+        for order in 0..6 {
+            let shares = Shares::new(4);
+            let sender = peer("192.0.2.1");
+            let mut permits: Vec<_> = (0..3).map(|_| shares.try_acquire(sender).unwrap()).collect();
+            assert!(shares.try_acquire(sender).is_none());
+            for (used, at) in [(2, order % 3), (1, order / 3)] {
+                permits.swap_remove(at);
+                assert_eq!(shares.lock().values().sum::<usize>(), used, "{order}");
+            }
+            permits.extend((0..2).map(|_| shares.try_acquire(sender).unwrap()));
+            assert!(shares.try_acquire(sender).is_none(), "{order}");
+        }
+    }
 }

@@ -21,6 +21,9 @@ macro_rules! __ui_member {
 }
 
 #[cfg(not(feature = "ask"))]
+use std::future::ready;
+
+#[cfg(not(feature = "ask"))]
 use crate::error::Fault;
 #[cfg(not(all(feature = "ask", feature = "http", feature = "testing")))]
 use crate::handler::Context;
@@ -177,37 +180,41 @@ impl BuiltServer {
 
 #[cfg(not(feature = "ask"))]
 macro_rules! asking_methods {
-    ($receiver:ty: $($name:ident$(<$type:ident>)?($($argument:ident),*)),+) => {
+    ($receiver:ty: $($name:ident$(<$type:ident>)?($($argument:ident),*) -> $output:ty = $value:expr),+ $(,)?) => {
         impl $receiver {
             $(#[doc(hidden)]
-            pub fn $name$(<$type>)?(&self, $($argument: impl Sized),*) -> std::future::Ready<Result<(), Fault>>
+            pub fn $name$(<$type>)?(&self, $($argument: impl Sized),*) -> $output
             where
                 for<'a> &'a Self: AskFeature,
             {
                 $(drop($argument);)*
-                std::future::ready(Ok(()))
+                $value
             })+
         }
     };
 }
 
 #[cfg(not(feature = "ask"))]
+type Answer = std::future::Ready<Result<(), Fault>>;
+
+#[cfg(not(feature = "ask"))]
 asking_methods!(
-    Context: ask(request),
-    ask_all(requests),
-    elicit<T>(key, message),
-    elicit_url(key, url, message),
-    once(key, future),
-    ping(),
-    require(capability),
-    roots(),
-    sample(request),
-    session(),
-    supports(capability),
-    url_elicitation_required(pages)
+    Context:
+    ask(request) -> Answer = ready(Ok(())),
+    ask_all(requests) -> Answer = ready(Ok(())),
+    elicit<T>(key, message) -> Answer = ready(Ok(())),
+    elicit_url(key, url, message) -> Answer = ready(Ok(())),
+    once(key, future) -> Answer = ready(Ok(())),
+    ping() -> Answer = ready(Ok(())),
+    require(capability) -> Result<(), Fault> = Ok(()),
+    roots() -> Answer = ready(Ok(())),
+    sample(request) -> Answer = ready(Ok(())),
+    session() -> Result<(), Fault> = Ok(()),
+    supports(capability) -> bool = false,
+    url_elicitation_required(pages) -> std::future::Ready<Fault> = ready(Fault::internal("")),
 );
 #[cfg(not(feature = "ask"))]
-asking_methods!(crate::handle::Handle: sessions());
+asking_methods!(crate::handle::Handle: sessions() -> Vec<()> = Vec::new());
 
 #[cfg(not(feature = "http"))]
 macro_rules! of_requests {

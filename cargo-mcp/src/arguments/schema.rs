@@ -200,10 +200,11 @@ impl<'a> Schema<'a> {
         self.node.is_none_or(|node| violation(node, self.root, value).is_none())
     }
 
-    /// Returns whether a value is within the limits of the schema: of a number, of a text's length and of a list's.
+    /// Returns whether a value is within the schema's limits on numbers and on the lengths of texts and lists. A limit that
+    /// is invalid limits nothing.
     pub(crate) fn is_within_limits(self, value: &Value) -> bool {
-        let limits = LIMITS.iter().filter_map(|key| Some(((*key).to_owned(), self.get(key)?.clone())));
-        violation(&limits.collect(), &Map::new(), value).is_none()
+        let mut limits = LIMITS.iter().filter_map(|key| Some(((*key).to_owned(), self.get(key)?.clone())));
+        limits.all(|limit| violation(&Map::from_iter([limit]), &Map::new(), value).is_none())
     }
 
     /// Describes what was expected in place of a value: `expected integer, 1 to 100`.

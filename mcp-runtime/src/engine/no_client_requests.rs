@@ -13,7 +13,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Returns a fault if the request continues an earlier round, which this server cannot have ended with questions.
+/// Returns a fault if the request carries a `requestState`, which this server never issues.
 pub(super) fn requester(
     request: &RequestContext<'_>,
     function: &Function,

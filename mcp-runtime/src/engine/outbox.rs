@@ -28,7 +28,8 @@ use crate::{
 /// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// The signal that the transport has taken the contents, or begins to read, or that the output is closed. Created by
+    /// The signal that a subscription was queued, that the transport has taken the contents or begins to read, or that the
+    /// output is closed. Created by
     /// the first future that waits for it, and used only after the contents were locked, so that no change is missed.
     changed: OnceLock<Arc<Notify>>,
     flow: Arc<FlowControl>,

@@ -14,7 +14,7 @@ pub(crate) trait ClientRequester: Send + Sync {
     fn poll_suspended(&self, cx: &mut task::Context<'_>) -> Poll<Option<Finished>>;
 }
 
-/// The requests that a call has sent to its client, of which there are none.
+/// The requests of a call to its client. Always empty.
 #[derive(Debug, Default)]
 pub(crate) struct ClientWait;
 

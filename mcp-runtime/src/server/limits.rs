@@ -23,7 +23,7 @@ impl Server {
         pub fn timeout(self, timeout: impl Into<Option<Duration>>) { self.profile.limits.timeout = timeout.into() }
 
         /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The
-        /// wait does not count towards the timeout of the call.
+        /// wait does not count towards the timeout of the call. Has no effect without the feature `ask`.
         ///
         /// In stateless revisions a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
         ///
@@ -180,7 +180,8 @@ impl Server {
     }
 
     setters! {
-        /// Sets how long the state of a request remains valid between two rounds. The default is one hour.
+        /// Sets how long the state of a request remains valid between two rounds. The default is one hour. Has no effect
+        /// without the feature `ask`.
         ///
         /// ```
         /// # use std::time::Duration;

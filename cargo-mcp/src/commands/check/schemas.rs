@@ -143,7 +143,7 @@ fn headers(findings: &mut Findings, subject: &Subject, schema: &Value) {
     walk(schema, &mut |part: &Subschema<'_>| {
         let Subschema { path, schema, .. } = part;
         let Some(header) = schema.get("x-mcp-header") else { return };
-        if !part.is_property || path.is_empty() {
+        if !part.is_property || part.depth == 0 {
             let message = format!("the header of `{path}` cannot be reached through `properties` alone");
             return findings.add(codes::BAD_HEADER, subject, message);
         }

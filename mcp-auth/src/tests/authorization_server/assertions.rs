@@ -173,6 +173,20 @@ async fn an_assertion_is_accepted_once_by_all_processes_and_at_every_endpoint() 
     assert_eq!(machine_token(&one, &sign(&signer, "worker", &json!({})), &[]).await.status, 503);
 }
 
+/// Clients choose identifiers without knowing those of other clients.
+#[tokio::test]
+async fn clients_may_choose_the_same_identifiers() {
+    let signer = Signer::p256("key");
+    let keys: JwkSet = jwks(&[&signer]).to_string().parse().unwrap();
+    let machine = |id| ConfiguredClient::machine_with_keys(id, keys.clone(), ["notes:read"]);
+    let world = World::with(|builder| builder.with_client(machine("one")).with_client(machine("two"))).await;
+    for client in ["one", "two"] {
+        let assertion = sign(&signer, client, &json!({"jti": "1"}));
+        assert_eq!(machine_token(&world, &assertion, &[]).await.status, 200, "{client}");
+        assert_eq!(machine_token(&world, &assertion, &[]).await.status, 401, "{client}");
+    }
+}
+
 /// Strangers invent any number of clients, but have few addresses.
 #[tokio::test]
 async fn remembered_assertions_are_bounded_and_strangers_do_not_displace_configured_clients() {

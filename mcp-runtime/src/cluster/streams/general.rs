@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use tokio::{
@@ -50,8 +51,8 @@ const MAX_CHANGE: u32 = i32::MAX as u32;
 ///
 /// Notifications of changes are not logged. Every replica that knows the session hears of every change and keeps it
 /// pending until a response of its own has sent everything that the log contains, and then the notification. The next
-/// response of the replica repeats what an earlier one has sent, unless the client names the last notification, and the
-/// copy of a session that was opened at another replica begins with everything pending. So no change is lost when a
+/// response of the replica repeats what an earlier response has sent, unless the client has named the last notification,
+/// and the copy of a session that was opened at another replica begins with everything pending. So no change is lost when a
 /// connection ends or the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(crate) struct SessionStreams {
@@ -65,6 +66,7 @@ pub(crate) struct SessionStreams {
     /// Runs the task that writes the log, which exists only while there is something to write.
     runtime: Handle,
     is_writing: AtomicBool,
+    /// The session, whose subscriber repeats notifications.
     session: Weak<Session>,
     changes: Mutex<SentChanges>,
 }
@@ -74,7 +76,7 @@ pub(crate) struct SessionStreams {
 struct SentChanges {
     /// The number of the response that sends them. Responses that it has replaced do not.
     response: u64,
-    /// The number of the last one. The first is random, so that replicas do not use the same numbers.
+    /// The number of the last notification. Numbers start at a random value, so that replicas do not use the same numbers.
     last: u32,
 }
 
@@ -180,27 +182,33 @@ impl SessionStreams {
     async fn open_general(self: &Arc<Self>, after: Option<EventNumber>) -> Result<Resumption, BackendError> {
         let ReplicaStreams { responses, replica, .. } = &*self.streams;
         let slot = replica.join().await?;
+        let known = ReaderRecord::load(replica, &self.session_id).await?;
         let at = match after.map(|after| after.position) {
             Some(0) => 0,
             Some(at) => match self.general().log.read(at - 1).await? {
                 Some(entries) if !entries.is_empty() => at,
                 _ => return Ok(Resumption::Unknown),
             },
-            None => ReaderRecord::load(replica, &self.session_id).await?.map_or(0, |known| known.position),
+            None => known.as_ref().map_or(0, |known| known.position),
         };
+        let received = known.map(|known| known.received).unwrap_or_default();
+        let mut record = ReaderRecord { slot, position: at, is_open: true, received };
+        if let Some(after) = after {
+            record.add_received(after.change);
+        }
         let number = replica.next_id(slot);
-        let registration = self.replace_response(number, after);
-        let record = ReaderRecord { slot, position: at, is_open: true };
+        let registration = self.replace_response(number, &record.received);
         let reader = Reader::open(replica, &self.session_id, record).await?;
         registration.announce().await?;
         let (feed, items) = Feed::new(at);
         let (stream, local) = (Arc::clone(self), self.general().local.follow());
-        let change = after.map_or(0, |after| after.change);
-        let response = GeneralResponse { stream, local, number, at, change, reader };
+        let start = EventNumber { position: at, change: after.map_or(0, |after| after.change) };
+        let response = GeneralResponse { stream, local, number, at, change: start.change, reader };
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         tokio::spawn(response.run(feed));
-        let events = FollowedEvents::resumed(responses, &self.session_id, (GENERAL, at), items, registration);
+        let events =
+            FollowedEvents::resumed(responses, &self.session_id, (GENERAL, start.encode()), items, registration);
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 
@@ -246,21 +254,24 @@ impl SessionStreams {
         if self.outbox.is_closed() { Poll::Ready(()) } else { lines }
     }
 
-    /// Registers a response that begins after an event, in place of an earlier response. It repeats the notifications of
-    /// changes that the earlier one has sent, unless the client has received the last of them.
-    fn replace_response(&self, response: u64, after: Option<EventNumber>) -> OpenResponse {
+    /// Registers a response in place of an earlier response. It repeats the notifications of changes that the earlier
+    /// response has sent, unless the client has received the last of them.
+    fn replace_response(&self, response: u64, received: &[u32]) -> OpenResponse {
         let mut changes = self.changes.lock();
         changes.response = response;
-        if after.is_none_or(|after| after.change != changes.last)
-            && let Some(session) = self.session.upgrade()
-            && let Some(subscriber) = &session.subscriber
-        {
-            subscriber.repeat();
+        let session = self.session.upgrade();
+        if let Some(subscriber) = session.as_ref().and_then(|session| session.subscriber.as_ref()) {
+            if received.contains(&changes.last) {
+                subscriber.acknowledge();
+            } else {
+                subscriber.repeat();
+            }
         }
         self.streams.responses.resume(&self.session_id, GENERAL, response)
     }
 
-    /// Takes the pending notifications of changes for a response, with the number of each.
+    /// Takes the pending notifications of changes for a response, with the number of each: at most one for each subscription.
+    /// Further changes stay pending until they are sent.
     ///
     /// # Errors
     ///
@@ -310,7 +321,9 @@ impl GeneralResponse {
     }
 
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
-        let mut renew_at = Instant::now() + RUNNING_TTL / 2;
+        // The log of a stream that is resumed may be about to expire.
+        let age = if self.at == 0 { Duration::ZERO } else { RUNNING_TTL / 2 };
+        let mut renew_at = Instant::now() + RUNNING_TTL / 2 - age;
         let [mut backoff, mut wait_backoff] = [(); 2].map(|()| Backoff::up_to(MAX_PAUSE));
         loop {
             match race(Box::pin(self.next()), feed.closed()).await {

@@ -147,7 +147,7 @@ impl Drop for OpenResponse {
 }
 
 /// Where a client reads the messages of its session that belong to no request, as the backend keeps it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReaderRecord {
     /// The replica that has opened the stream.
     pub(crate) slot: Slot,
@@ -155,7 +155,13 @@ pub(crate) struct ReaderRecord {
     pub(crate) position: u64,
     /// Whether the stream was open when its replica was last heard of.
     pub(crate) is_open: bool,
+    /// The numbers of notifications of changes that the client has received, at most 8, the latest last.
+    #[serde(default)]
+    pub(super) received: Vec<u32>,
 }
+
+/// The maximum number of replicas at which a client may read in turn without receiving notifications twice.
+const MAX_RECEIVED: usize = 8;
 
 impl ReaderRecord {
     /// Returns the key of the record of a session.
@@ -177,7 +183,15 @@ impl ReaderRecord {
         }
     }
 
-    pub(crate) fn encode(self) -> Vec<u8> {
+    /// Adds the number of a notification that the client has received.
+    pub(super) fn add_received(&mut self, number: u32) {
+        self.received.retain(|known| *known != number);
+        self.received.push(number);
+        let excess = self.received.len().saturating_sub(MAX_RECEIVED);
+        self.received.drain(..excess);
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(&self).unwrap_or_default()
     }

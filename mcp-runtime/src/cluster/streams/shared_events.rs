@@ -20,7 +20,7 @@ pub(super) struct FollowedEvents {
     session: Arc<str>,
     /// The id of the stream. `None` until the stream is opened.
     stream: Option<u64>,
-    /// The position of the event after which the response starts.
+    /// The number of the event after which the response starts.
     start: u64,
     items: FeedReceiver,
     responses: Arc<OpenResponses>,

@@ -50,9 +50,17 @@ impl Subscriber {
         }
     }
 
-    /// Notifies again of everything that it has notified of, because the client may not have received it.
+    /// Notifies again of the changes that were written since the last [acknowledgement](Self::acknowledge), because the
+    /// client may not have received the notifications.
     pub(crate) fn repeat(&self) {
         self.subscriptions().iter().for_each(Subscription::repeat);
+    }
+
+    /// Records that the client has received all notifications that were written.
+    pub(crate) fn acknowledge(&self) {
+        for subscription in &*self.subscriptions() {
+            let _ = subscription.take_written();
+        }
     }
 
     /// Notifies of these lists and of all resources as if they had changed.

@@ -377,8 +377,13 @@ impl Subscription {
     /// Marks the changes that were written as pending.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(super) fn repeat(self: &Arc<Self>) {
-        let written = self.state.fetch_and(PENDING | HELD | ENDED, Ordering::AcqRel) >> WRITTEN & PENDING;
-        self.mark(written);
+        self.mark(self.take_written());
+    }
+
+    /// Returns the changes that were written, and forgets them.
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    pub(super) fn take_written(&self) -> u16 {
+        self.state.fetch_and(PENDING | HELD | ENDED, Ordering::AcqRel) >> WRITTEN & PENDING
     }
 
     fn enqueue(self: &Arc<Self>) {

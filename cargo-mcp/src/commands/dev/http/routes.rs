@@ -30,7 +30,7 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// The time that a server has to accept a message that needs no response.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The response to a request, which is an error if no server has responded.
+/// The response to a request; an error if the proxy itself has responded.
 type Reply = Result<Response<Body>, Response<Body>>;
 
 /// Handles a request.

@@ -41,7 +41,7 @@ impl SessionCopy {
         loop {
             match self.streams.resume(position.map(|at| (GENERAL, at))).await {
                 Ok(Resumption::Events(events)) => return events,
-                Ok(other) => panic!("{other:?}"),
+                Ok(other) => panic!("{other:?} after {position:?}"),
                 Err(_) => sleep(Duration::from_secs(1)).await,
             }
         }
@@ -199,9 +199,19 @@ async fn the_next_response_repeats_changes_that_its_client_may_have_missed() {
             let (after, text) = event(&mut next).await;
             assert_eq!(text, "after", "{taken} {named}");
             assert!(after > last, "{taken} {named}");
-            // Nothing is repeated to a client that has received everything.
-            drop(next);
-            assert!(is_silent(&mut copy.open(Some(after)).await).await, "{taken} {named}");
+            // Nothing is repeated to a client that has received everything, however often it connects.
+            for _ in 0..3 {
+                next = copy.open(Some(after)).await;
+                assert_eq!(next.start(), after, "{taken} {named}");
+                assert!(is_silent(&mut next).await, "{taken} {named}");
+            }
+            // Only what was not received yet is repeated.
+            subscriptions.resource_updated("a:b");
+            for _ in 0..2 {
+                assert!(event(&mut next).await.1.contains("resources/updated"), "{taken} {named}");
+                assert!(is_silent(&mut next).await, "{taken} {named}");
+                next = copy.open(Some(after)).await;
+            }
         }
     }
 }
@@ -241,6 +251,43 @@ async fn changes_follow_the_stream_to_another_replica() {
         response = copies[(round + 1) % 2].open(last).await;
         // The other replica still has to send them, whatever this one has sent.
         last = Some(both_changes(&mut response).await);
+    }
+}
+
+/// None of the responses lasts long enough to postpone the time at which the log expires.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_resumed_again_and_again_does_not_expire() {
+    let backend = Arc::new(Flaky::default());
+    let copy = SessionCopy::of(&backend);
+    let mut response = copy.open(None).await;
+    notify(&copy.session.outbox, "once");
+    let (last, _) = event(&mut response).await;
+    for _ in 0..30 {
+        assert!(is_silent(&mut response).await);
+        response = copy.open(Some(last)).await;
+    }
+    notify(&copy.session.outbox, "later");
+    assert_eq!(event(&mut response).await.1, "later");
+}
+
+/// A client without sticky routing, whose connections end regularly.
+#[tokio::test(start_paused = true)]
+async fn moves_without_changes_notify_of_each_change_once_at_each_replica() {
+    let (backend, subscriptions) = (Arc::new(Flaky::default()), [(); 3].map(|()| Arc::<Subscriptions>::default()));
+    let copies = [0, 1, 2].map(|index| SessionCopy::subscribed(&backend, &subscriptions[index]));
+    for subscriptions in &subscriptions {
+        subscriptions.lists_changed(ListKind::Tools.into());
+        subscriptions.resource_updated("a:b");
+    }
+    let mut last = None;
+    for (step, copy) in copies.iter().cycle().take(12).enumerate() {
+        let mut response = copy.open(last).await;
+        if step < copies.len() {
+            last = Some(both_changes(&mut response).await);
+        } else {
+            last = Some(response.start());
+        }
+        assert!(is_silent(&mut response).await, "{step}");
     }
 }
 

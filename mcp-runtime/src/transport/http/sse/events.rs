@@ -55,7 +55,7 @@ pub(crate) trait SharedEvents: fmt::Debug + Send {
     /// Returns the id of the stream, or `None` if the stream is yet to be opened.
     fn stream(&self) -> Option<u64>;
 
-    /// Returns the position of the event after which the response starts.
+    /// Returns the number of the event after which the response starts.
     fn start(&self) -> u64;
 
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
