@@ -33,6 +33,8 @@ fn schema() -> Map<String, Value> {
             "free": {"type": "object"},
             "dotted.name": {"type": "integer"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            // `exclusiveMaximum` as in old drafts, which is invalid today.
+            "old": {"type": "integer", "maximum": 100, "exclusiveMaximum": true},
             "word": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]},
             "size": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
             "pair": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
@@ -119,6 +121,7 @@ fn invalid_arguments_are_reported_by_name() {
     for (word, expected) in [
         ("count=five", "argument `count`: expected integer, found `five`"),
         ("limit=0", "argument `limit`: expected integer, 1 to 100, found `0`"),
+        ("old=500", "argument `old`: expected integer, at most 100, found `500`"),
         ("word=abcd", "argument `word`: expected string, at most 3 characters, found `abcd`"),
         ("pair=[1]", "argument `pair`: expected array of (integer, at least 0), 2 items, found `[1]`"),
         ("count=1.5", "argument `count`: expected integer, found `1.5`"),

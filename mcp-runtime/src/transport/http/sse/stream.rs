@@ -355,7 +355,8 @@ mod tests {
     #[test]
     fn the_event_written_last_stays_in_the_log() {
         for (count, length) in [(MAX_LOGGED_MESSAGES + 50, 1), (4, MAX_LOGGED_BYTES)] {
-            let stream = EventStream::new(1, Outbox::for_test(), true, &StreamMemory::default());
+            let memory = StreamMemory::default();
+            let stream = EventStream::new(1, Outbox::for_test(), true, &memory);
             stream.append(format!("{}\n", "x".repeat(length)).repeat(count).as_bytes());
             for at in 0..count as u64 {
                 assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1));
@@ -363,6 +364,9 @@ mod tests {
                 assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1), "event {} was dropped", at + 1);
             }
             assert!(stream.log.lock().events.len() <= MAX_LOGGED_MESSAGES, "{count} messages");
+            assert_eq!(memory.used(), stream.log.lock().bytes, "{count} messages");
+            drop(stream);
+            assert_eq!(memory.used(), 0, "{count} messages");
         }
     }
 }
