@@ -13,6 +13,7 @@ use mcp_runtime::{
     BuildError, Context, Fault, Handle, Revision, Server,
     auth::{Identity, Principal},
     layers::{CacheReadOnly, LogCalls, MaskErrors, Next, RateLimit, from_fn},
+    prompt,
     telemetry::Telemetry,
     tool,
 };
@@ -299,6 +300,21 @@ async fn rates_are_limited_by_key() {
         let shown = format!("{limit:?}");
         assert_eq!(passed(limit).await, expected, "{shown}");
     }
+}
+
+/// Double a number.
+#[prompt(name = "double")]
+fn double_prompt() -> &'static str {
+    "What is twice the number?"
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_and_a_prompt_with_one_name_have_rates_of_their_own() {
+    let server = server().1.with::<double_prompt>().layer(RateLimit::new(1, HOUR).per_function());
+    let mut client = server.test_client(Revision::V2026_07_28);
+    assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
+    assert!(client.prompt("double", ()).await.is_ok());
+    assert!(client.prompt("double", ()).await.is_err());
 }
 
 /// A model that reads that one tool is limited tries another one.

@@ -462,6 +462,25 @@ mod tests {
     use super::*;
     use crate::revision;
 
+    /// The author's code may take long, and changes the server as it likes.
+    #[test]
+    fn a_guard_ends_with_a_subscription_that_ends_while_the_author_is_told_of_it() {
+        let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
+        let session = Arc::new(Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake()));
+        let (subscriber, guards) = (Arc::downgrade(&session), Arc::new(()));
+        let guard = Arc::clone(&guards);
+        subscriptions.on_subscribe(move |uri, _| {
+            if uri == "a:ended" {
+                subscriber.upgrade()?.unsubscribe_resource(uri);
+            }
+            Some(Box::new(Arc::clone(&guard)))
+        });
+        for (uri, expected) in [("a:kept", 1), ("a:ended", 1), ("a:other", 2)] {
+            assert!(session.subscribe_resource(uri, &|_| true).is_ok());
+            assert_eq!(Arc::strong_count(&guards) - 2, expected, "{uri}");
+        }
+    }
+
     #[test]
     fn ended_subscriptions_leave_the_outbox() {
         let subscriptions = Arc::<Subscriptions>::default();
