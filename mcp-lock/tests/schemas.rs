@@ -318,6 +318,12 @@ fn changes_of_members_are_described() {
         (Role::Input, closed(a.clone(), json!(["a"])), closed(a.clone(), none()), &["a: is no longer required"]),
         (Role::Input, closed(ab.clone(), none()), closed(a.clone(), none()), &["!b: is removed"]),
         (Role::Input, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
+        (
+            Role::Input,
+            open(ab.clone(), none()),
+            open(a.clone(), json!(["b"])),
+            &["!b: is now required", "!b: is removed"],
+        ),
         (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),
         (Role::Output, closed(a.clone(), none()), closed(ab.clone(), none()), &["!b: is new and optional"]),

@@ -82,6 +82,7 @@ async fn reports_too_late(observed: &Arc<Observed>, ctx: &Context) {
         ctx.progress(2, 3, "too late");
         ctx.progress(3, 3, "too late");
         ctx.error("too late");
+        ctx.notify("com.example/late", json!({}));
         observed.waited.store(true, Ordering::SeqCst);
     });
 }
@@ -95,6 +96,7 @@ fn reports_too_late_in_place(observed: &Arc<Observed>, ctx: &Context) {
         ctx.ended().await;
         ctx.progress(2, 3, "too late");
         ctx.error("too late");
+        ctx.notify("com.example/late", json!({}));
         observed.waited.store(true, Ordering::SeqCst);
     });
 }

@@ -225,6 +225,25 @@ mod tests {
         }
     }
 
+    /// A subscriber that keeps up again misses nothing more.
+    #[tokio::test]
+    async fn lost_messages_take_no_room() {
+        let (sender, mut subscription) = TopicSubscription::new();
+        for round in 0..3 {
+            for _ in 0..2 {
+                sender.send(vec![0; MAX_BYTES].into());
+            }
+            assert_eq!(subscription.next().await, Some(TopicEvent::Missed), "{round}");
+            assert_ne!(subscription.next().await, Some(TopicEvent::Missed), "{round}");
+            for _ in 0..4 {
+                sender.send(vec![0; MAX_BYTES / 4].into());
+            }
+            for _ in 0..4 {
+                assert_ne!(subscription.next().await, Some(TopicEvent::Missed), "{round}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_dropped_end_closes_the_other() {
         let (sender, subscription) = TopicSubscription::new();

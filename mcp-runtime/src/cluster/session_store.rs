@@ -412,3 +412,33 @@ fn encode_answer(answer: &InputResponse) -> Vec<u8> {
     let error = format!("the response is too long for another replica: the limit is {MAX_ANSWER_BYTES} bytes");
     serde_json::to_vec(&InputResponse::Error(error)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::backend::MemoryBackend;
+
+    /// Clients that were active recently keep their sessions.
+    #[tokio::test(start_paused = true)]
+    async fn the_session_unused_longest_is_evicted() {
+        const SESSIONS: usize = 10;
+        let interval = Duration::from_secs(60);
+        let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), interval));
+        let store = SessionStore::new(replica, interval * 60, interval, SESSIONS);
+        let create =
+            async |id: &str| store.create(id, &Session::for_test(), "peer".to_owned()).await.unwrap().is_some();
+        for number in 0..SESSIONS {
+            assert!(create(&number.to_string()).await);
+            sleep(interval).await;
+        }
+        for oldest in 0..3 {
+            assert!(create(&format!("new {oldest}")).await);
+            for number in 0..SESSIONS {
+                let is_known = store.load(&number.to_string()).await.unwrap().is_some();
+                assert_eq!(is_known, number > oldest, "{number} after {oldest}");
+            }
+        }
+    }
+}

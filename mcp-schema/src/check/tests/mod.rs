@@ -44,7 +44,7 @@ fn keywords_accept_valid_and_reject_invalid_values() {
         (
             json!({"minLength": 2, "maxLength": 3}),
             &["\"äö\"", "\"😀😀😀\"", "\"\\ud83d\\ude00a\"", "1"],
-            &["\"a\"", "\"abcd\"", "\"\""],
+            &["\"a\"", "\"é\"", "\"😀\"", "\"abcd\"", "\"\""],
         ),
         (json!({"pattern": "^a\\d+$"}), &["\"a12\"", "7"], &["\"a\"", "\"ba1\""]),
         (json!({"pattern": "b"}), &["\"abc\""], &["\"ac\""]),

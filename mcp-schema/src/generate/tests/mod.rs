@@ -337,6 +337,18 @@ fn definitions_of_arguments_do_not_mix() {
     for cases in [
         vec![Case(own("A", "string"), TEXT, NUMBER), Case(own("A", "integer"), NUMBER, TEXT)],
         vec![Case(own("A", "string"), TEXT, NUMBER), Case(own("A", "string"), TEXT, NUMBER)],
+        // The first free name in place of `A` is also one of its own.
+        vec![
+            Case(own("A", "string"), TEXT, NUMBER),
+            Case(
+                json!({
+                    "properties": {"one": reference("A"), "two": reference("A2")},
+                    "$defs": {"A": {"type": "integer"}, "A2": {"type": "boolean"}},
+                }),
+                &[r#"{"one":1,"two":true}"#],
+                &[r#"{"one":true}"#, r#"{"two":1}"#],
+            ),
+        ],
         vec![
             Case(own("Point", "string"), TEXT, &["1", r#"{"x":1}"#]),
             Case(reference("Point"), &[r#"{"x":1}"#], NUMBER),
