@@ -388,4 +388,7 @@ async fn changes_are_applied_if_all_definitions_are_valid() {
     fs::remove_file(folder.path().join("c.toml")).unwrap();
     fs::remove_file(folder.path().join("a.toml")).unwrap();
     wait_for(&mut client, &["b", "other"]).await;
+    // The same number of bytes.
+    write("b.toml", &tool("e"));
+    wait_for(&mut client, &["e", "other"]).await;
 }

@@ -301,6 +301,28 @@ fn changes_of_a_value_break_senders_or_receivers() {
     }
 }
 
+/// Each use of a definition is a change for callers.
+#[test]
+fn a_change_of_a_definition_is_reported_wherever_it_is_used() {
+    let uses = |max: u32| {
+        let tag = json!({"$ref": "#/$defs/Tag"});
+        json!({
+            "type": "object",
+            "properties": {"x": tag, "y": {"type": "array", "items": tag}, "z": tag},
+            "$defs": {"Tag": {"type": "string", "maxLength": max}},
+        })
+    };
+    let found = differences(Role::Input, &uses(9), &uses(8));
+    assert_eq!(
+        found,
+        [
+            "!x: `maxLength` changed from 9 to 8",
+            "!y[]: `maxLength` changed from 9 to 8",
+            "!z: `maxLength` changed from 9 to 8"
+        ]
+    );
+}
+
 #[test]
 fn changes_of_members_are_described() {
     let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});

@@ -318,3 +318,69 @@ pub(crate) const LEVELS: [(Level, LoggingLevel); 8] = [
     (Level::Alert, LoggingLevel::Alert),
     (Level::Emergency, LoggingLevel::Emergency),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, convert::Infallible, future::ready};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Messages(VecDeque<RxJsonRpcMessage<RoleClient>>);
+
+    impl Transport<RoleClient> for Messages {
+        type Error = Infallible;
+
+        fn send(
+            &mut self,
+            _: TxJsonRpcMessage<RoleClient>,
+        ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+            ready(Ok(()))
+        }
+
+        async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+            self.0.pop_front()
+        }
+
+        async fn close(&mut self) -> Result<(), Infallible> {
+            Ok(())
+        }
+    }
+
+    struct Nobody;
+
+    impl Listener for Nobody {
+        fn changed(&self) {}
+        fn resource_updated(&self, _: &str) {}
+        fn unsubscribed(&self) {}
+        fn stream_opened(&self) {}
+    }
+
+    /// An upstream may ask as often as it likes, one request after the other.
+    #[tokio::test]
+    async fn requests_that_have_ended_are_not_counted() {
+        for end in ["result", "error", "cancellation"] {
+            let mut transport = CallTransport::new(Messages::default(), &Arc::default(), &Arc::new(Nobody), false);
+            for id in 0..2 * MAX_UNSENT {
+                let receive = |message: Value| serde_json::from_value(message).unwrap();
+                transport.inner.0.push_back(receive(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})));
+                assert!(transport.receive().await.is_some(), "{end}: request {id}");
+                let answer = match end {
+                    "result" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+                    "error" => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}}),
+                    _ => {
+                        let cancelled = json!({
+                            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
+                        });
+                        transport.inner.0.push_back(receive(cancelled));
+                        assert!(transport.receive().await.is_some(), "{end}: request {id}");
+                        continue;
+                    }
+                };
+                transport.send(serde_json::from_value(answer).unwrap()).await.unwrap();
+            }
+        }
+    }
+}

@@ -253,3 +253,26 @@ async fn changes_before_a_stream_opens_are_noticed() {
     eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_b"));
     eventually!(client.updated_resources().contains(&"up+item://1".to_owned()));
 }
+
+/// Only the upstream removes tools, and not its failure.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_without_its_last_page_removes_nothing() {
+    let (opened, is_failing) = (Arc::new(Semaphore::new(0)), Arc::<AtomicBool>::default());
+    let (signal, failing) = (Arc::clone(&opened), Arc::clone(&is_failing));
+    let fake = fake::start(move |method, params| match method {
+        "GET" => Reply::Stream(Arc::clone(&signal)),
+        "tools/list" if params["cursor"].is_null() => Reply::Result(json!({"tools": [tool("a")], "nextCursor": "2"})),
+        "tools/list" if failing.load(Ordering::SeqCst) => Reply::Error(json!({"code": -32000, "message": "later"})),
+        _ => lists(method, json!([tool("b")])),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    is_failing.store(true, Ordering::SeqCst);
+    opened.add_permits(1);
+    eventually!(fake.count("tools/list") >= 4);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let tools = client.tools().await.unwrap();
+    for name in ["up_a", "up_b"] {
+        assert!(tools.iter().any(|tool| tool.name() == name), "{name}");
+    }
+}

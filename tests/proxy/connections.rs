@@ -88,10 +88,19 @@ async fn connections_of_callers_are_limited() {
             assert_eq!(fake.count("initialize"), opened, "{caller}");
         }
         // Only credentials depend on more than the principal.
-        let identity = Identity::new(others[0].clone()).with_scopes(["read"]);
-        let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
-        client.call("up_a", ()).await.unwrap();
-        assert_eq!(fake.count("initialize"), opened + usize::from(has_credentials));
+        let identity = || Identity::new(others[0].clone());
+        let expiry = std::time::SystemTime::now() + Duration::from_secs(3600);
+        for (case, identity) in [
+            ("scopes", identity().with_scopes(["read"])),
+            ("claims", identity().with_claims(json!({"tenant": "a"}))),
+            ("other claims", identity().with_claims(json!({"tenant": "b"}))),
+            ("expiry", identity().with_expiry(expiry)),
+        ] {
+            let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
+            client.call("up_a", ()).await.unwrap();
+            opened += usize::from(has_credentials);
+            assert_eq!(fake.count("initialize"), opened, "{case}");
+        }
     }
 }
 

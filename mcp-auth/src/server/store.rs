@@ -307,4 +307,18 @@ mod tests {
         lock.release().await;
         assert_eq!(other.await.unwrap(), Ok(()));
     }
+
+    /// An attacker with access to the store cannot give a user the grant of another one.
+    #[tokio::test]
+    async fn a_record_cannot_be_moved_to_another_key() {
+        let records = Arc::<TestRecords>::default();
+        let store = Store::new(Arc::clone(&records) as _, Sealer::new(&[vec![7; 32]], "").unwrap(), "");
+        let hour = Duration::from_secs(60 * 60);
+        assert!(store.set("grant", "ada", RecordCondition::Absent, &"of ada", hour).await.unwrap());
+        let sealed = records.get(&store.key("grant", "ada")).await.unwrap().unwrap().value.to_vec();
+        for (kind, id, opens) in [("grant", "ada", true), ("grant", "eve", false), ("code", "ada", false)] {
+            records.set(&store.key(kind, id), RecordCondition::Always, sealed.clone(), hour).await.unwrap();
+            assert_eq!(store.get::<String>(kind, id).await.is_ok(), opens, "{kind} {id}");
+        }
+    }
 }

@@ -244,4 +244,8 @@ async fn proofs_are_remembered_in_shared_records() {
         assert_eq!(refusal.as_ref().map(|(_, message, _)| message.as_str()), expected, "{id}");
         std::mem::swap(&mut setup.jwt, &mut other);
     }
+    // Another principal has the room that is left.
+    let of_eve = json!({"sub": "eve", "cnf": {"jkt": thumbprint(&setup.client)}, "exp": now() + 3600});
+    let token = setup.issuer.token(&claims(of_eve));
+    assert_eq!(setup.refusal(&token, &[&setup.proof(&token, "5", json!({}))]).await, None);
 }

@@ -116,6 +116,16 @@ async fn log_messages_of_a_handle_are_sent_on_the_general_stream() {
         let mut stream = endpoint.open(&session.get()).await;
         handle.log(Level::Error, "hello");
         assert_eq!(stream.message().await.unwrap()["params"]["data"], "hello", "{version}");
+        // The server notices that the client no longer reads.
+        let sessions = handle.sessions();
+        assert!(sessions[0].is_reachable().await, "{version}");
+        drop(stream);
+        soon(async {
+            while sessions[0].is_reachable().await {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
         assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     }
 }

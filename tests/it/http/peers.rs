@@ -8,6 +8,7 @@ use std::{
 use http_body_util::BodyExt;
 use mcp_runtime::{
     HttpOptions, Server,
+    backend::MemoryBackend,
     http::ListenerOptions,
     http::{HttpBody, HttpService},
     tool,
@@ -35,6 +36,18 @@ async fn quick(service: &HttpService, id: &str) -> Result<String, u16> {
     let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
     let message: Value = serde_json::from_slice(&body).unwrap();
     Ok(message["result"]["content"][0]["text"].as_str().unwrap().to_owned())
+}
+
+/// Over all replicas.
+#[tokio::test]
+async fn shared_sessions_of_one_peer_leave_room_for_others() {
+    let backend = Arc::new(MemoryBackend::default());
+    let options = || HttpOptions::default().max_sessions(4).max_peer_share(0.5);
+    let replicas = [(); 2].map(|()| service(server().1.backend(Arc::clone(&backend)), options()));
+    for (principal, replica, status) in [(EVE, 0, 200), (EVE, 1, 200), (EVE, 0, 503), (ADA, 1, 200), (ADA, 0, 200)] {
+        let opened = send_as(&replicas[replica], principal, initialize("2025-11-25")).await;
+        assert_eq!(opened.status(), status, "{principal:?} at {replica}");
+    }
 }
 
 /// Returns the median duration of a call.

@@ -602,3 +602,14 @@ async fn programs_serve_https() {
     let message = String::from_utf8(failed.stderr).unwrap();
     assert!(!failed.status.success() && message.contains("contains no private key"), "{message}");
 }
+
+/// A handshake ends before its connection does.
+#[tokio::test]
+async fn open_connections_are_no_handshakes_in_progress() {
+    // 21 of 1,024 handshakes, and 205 of 10,240 connections.
+    let server = TlsServer::start(HttpOptions::default().max_peer_share(0.02)).await;
+    let mut open = Vec::new();
+    for number in 0..60 {
+        open.push(server.connect(&[HTTP1]).await.unwrap_or_else(|error| panic!("connection {number}: {error}")));
+    }
+}

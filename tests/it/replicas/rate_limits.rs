@@ -121,6 +121,8 @@ async fn layers_and_servers_do_not_share_a_budget() {
         (|| server().layer(RateLimit::new(6, HOUR)), false),
         (|| server().layer(RateLimit::new(5, MINUTE)), false),
         (|| server().layer(RateLimit::new(5, HOUR).per_caller()), false),
+        (|| server().layer(RateLimit::new(5, HOUR).burst(4)), false),
+        (|| server().layer(RateLimit::new(5, HOUR).per_key(|_| String::new())), false),
         (|| server().layer(mcp_runtime::layers::LogCalls::new()).layer(RateLimit::new(5, HOUR)), false),
     ] {
         let backend = Arc::new(MemoryBackend::default());

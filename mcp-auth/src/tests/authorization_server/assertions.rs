@@ -353,3 +353,18 @@ async fn keys_that_are_not_available_are_no_reason_to_forget_the_client() {
         assert!(other.received("/keys").is_empty());
     }
 }
+
+/// All of them may have the address of one proxy.
+#[tokio::test]
+async fn assertions_of_configured_clients_are_counted_by_client() {
+    let signer = Signer::ed25519("key");
+    let keys: JwkSet = jwks(&[&signer]).to_string().parse().unwrap();
+    let machine = |id| ConfiguredClient::machine_with_keys(id, keys.clone(), ["notes:read"]);
+    let world = World::with(|builder| builder.with_client(machine("one")).with_client(machine("two"))).await;
+    for (client, count) in [("one", 151), ("two", 1)] {
+        for index in 0..count {
+            let response = machine_token(&world, &sign(&signer, client, &json!({})), &[]).await;
+            assert_eq!(response.status, if index < 150 { 200 } else { 503 }, "{client} {index}");
+        }
+    }
+}

@@ -190,6 +190,11 @@ async fn nothing_is_valid_at_another_server_with_the_same_records() {
         assert!(!other.accepts(&tokens["access_token"]).await);
         assert!(first.accepts(&tokens["access_token"]).await);
         assert_eq!(first.exchange(&code, &[]).await.status, 200);
+        let mut browser = Browser::default();
+        let page = first.authorize(&mut browser, &[]).await;
+        let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+        let response = other.visit(&mut browser, "POST", &format!("{path}/authorize"), &answer).await;
+        assert_eq!(response.status, 400, "{path}: {response:?}");
     }
 }
 

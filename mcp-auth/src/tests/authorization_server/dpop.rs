@@ -312,3 +312,19 @@ async fn proofs_contain_the_nonce_of_the_server() {
     let next = tokens.header("dpop-nonce");
     assert!(tokens.status == 200 && !next.is_empty() && next != nonce, "{tokens:?}");
 }
+
+/// Clients that ask for tokens leave room for the users of the resource.
+#[tokio::test]
+async fn proofs_for_tokens_and_for_the_resource_are_counted_apart() {
+    let (world, key) = (world(Dpop::required().max_proofs(4)).await, key());
+    let machine = [("grant_type", "client_credentials"), ("client_id", "robot"), ("client_secret", "a robot secret")];
+    let mut token = Value::Null;
+    for number in 0..3 {
+        let tokens = ask(&world, &[&proof(&world, &key, TOKEN, json!({}))], &machine).await;
+        assert_eq!(tokens.status, 200, "{number} {tokens:?}");
+        token = tokens.json()["access_token"].clone();
+    }
+    let code = world.code(&[]).await;
+    assert_eq!(exchange(&world, &[&proof(&world, &key, TOKEN, json!({}))], &code, &[]).await.status, 200);
+    assert_eq!(call(&world, &key, &token, json!({})).await, None);
+}

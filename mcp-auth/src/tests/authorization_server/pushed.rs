@@ -149,3 +149,16 @@ async fn pushed_requests_are_bounded_by_address_and_in_total() {
     age_records(Duration::from_secs(60)).await;
     assert_eq!(push_from(&world, "203.0.113.1:1", &[]).await.status, 201);
 }
+
+/// All of them may have the address of one proxy.
+#[tokio::test]
+async fn pushed_requests_of_configured_clients_are_counted_by_client() {
+    let second = ConfiguredClient::confidential("second", "its secret", "Second", [REDIRECT]).unwrap();
+    let world = World::with(|builder| builder.with_client(second)).await;
+    for (client, secret, count) in [("web", "a web secret", 101), ("second", "its secret", 1)] {
+        for index in 0..count {
+            let pushed = push(&world, &[("client_id", client), ("client_secret", secret)]).await;
+            assert_eq!(pushed.status, if index < 100 { 201 } else { 429 }, "{client} {index}");
+        }
+    }
+}

@@ -176,3 +176,22 @@ async fn functions_at_several_processes_renew_the_token_of_the_provider_once() {
     assert_eq!(found, ["renewed"; 4]);
     assert_eq!(renewals(&worlds[0]), 1);
 }
+
+/// A provider that is slow for one login holds up no other.
+#[tokio::test]
+async fn a_refresh_does_not_wait_for_that_of_another_grant() {
+    let world = Arc::new(World::new().await);
+    let (slow, other) = (world.tokens().await, world.tokens().await);
+    let held = Arc::new(Notify::new());
+    world.provider(|provider| provider.held = Some(Arc::clone(&held)));
+    let (shared, token) = (Arc::clone(&world), refresh_token(&slow).to_owned());
+    let waiting = tokio::spawn(async move { shared.refresh(&token).await });
+    while world.issuer.received("/token").len() < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    world.provider(|provider| provider.held = None);
+    let refreshed = tokio::time::timeout(Duration::from_secs(4), world.refresh(refresh_token(&other))).await;
+    assert_eq!(refreshed.expect("it waits for another grant").status, 200);
+    held.notify_one();
+    assert_eq!(waiting.await.unwrap().status, 200);
+}

@@ -498,4 +498,17 @@ mod tests {
         drop(session);
         assert!(outbox.is_empty());
     }
+
+    #[test]
+    fn a_listener_that_ends_or_is_refused_leaves_room_for_another() {
+        let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
+        let listen = || Subscriber::of_request(&subscriptions, &outbox, "1");
+        for round in 0..2 {
+            let mut open: Vec<_> = std::iter::from_fn(listen).take(MAX_LISTENERS + 1).collect();
+            assert_eq!(open.len(), MAX_LISTENERS, "{round}");
+            assert!(listen().is_none(), "{round}");
+            open.pop();
+            assert!(listen().is_some(), "{round}");
+        }
+    }
 }

@@ -355,3 +355,15 @@ async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
     assert!(finish(&store, &created, "{}").await);
     assert_eq!(names(&store, "a").await, "1");
 }
+
+/// This process remembers what it has ended.
+#[tokio::test]
+async fn an_ended_task_exists_only_for_its_owner() {
+    let (_replica, store) = shared(&Arc::new(MemoryBackend::default()));
+    let task = insert(&store, "a", '1', LIMITS).await.unwrap();
+    assert!(finish(&store, &task, "7").await);
+    for (owner, is_known) in [("a", true), ("b", false)] {
+        let key = store.key(owner, task.id()).unwrap();
+        assert_eq!(store.load(&key).await.unwrap().is_some(), is_known, "{owner}");
+    }
+}
