@@ -89,12 +89,14 @@ async fn connections_of_callers_are_limited() {
         }
         // Only credentials depend on more than the principal.
         let identity = || Identity::new(others[0].clone());
-        let expiry = std::time::SystemTime::now() + Duration::from_secs(3600);
+        let now = std::time::SystemTime::now();
+        let expiry = |hours: u64| now + Duration::from_secs(hours * 3600);
         for (case, identity) in [
             ("scopes", identity().with_scopes(["read"])),
             ("claims", identity().with_claims(json!({"tenant": "a"}))),
             ("other claims", identity().with_claims(json!({"tenant": "b"}))),
-            ("expiry", identity().with_expiry(expiry)),
+            ("expiry", identity().with_expiry(expiry(1))),
+            ("other expiry", identity().with_expiry(expiry(2))),
         ] {
             let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
             client.call("up_a", ()).await.unwrap();

@@ -77,7 +77,7 @@ pub fn measure(bench: &Bench<'_>, figures: &mut Figures, revision: Revision) -> 
         let work = deployment.work_since(&work)?;
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64();
         subject.add("time until half of the listeners know of a change", Unit::Seconds, at(0.5));
-        subject.add("time until all listeners know of a change", Unit::Seconds, at(1.0)).at_most(1.0);
+        subject.add("time until all listeners know of a change", Unit::Seconds, at(1.0)).at_most(0.5);
         subject.add_work(&work, "listener that is notified", bench.clients);
         thread::sleep(SETTLE);
     }
