@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{Revision, Server, testing::TestClient};
+use mcp_runtime::{Revision, Server, auth::Identity, testing::TestClient};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -391,4 +391,18 @@ async fn changes_are_applied_if_all_definitions_are_valid() {
     // The same number of bytes.
     write("b.toml", &tool("e"));
     wait_for(&mut client, &["e", "other"]).await;
+}
+
+#[tokio::test]
+async fn scopes_and_hints_are_those_of_the_definition() {
+    let text = "[tools.t]\ndescription = \"T.\"\nscopes = [\"a\", \"b\"]\ndestructive = false\nidempotent = true\n\
+                command = { program = \"/bin/echo\", args = [\"done\"] }\n";
+    let folder = folder(&[("t.toml", text)]);
+    let listed = client(folder.path()).tools().await.unwrap()[0].0.clone();
+    assert_eq!(listed["annotations"], json!({"destructiveHint": false, "idempotentHint": true}));
+    for (scopes, is_allowed) in [(&[] as &[&str], false), (&["a"], false), (&["b"], false), (&["a", "b"], true)] {
+        let identity = Identity::new("ada").with_scopes(scopes.iter().copied());
+        let mut client = client(folder.path()).with_extension(identity);
+        assert_eq!(client.call("t", json!({})).await.is_ok(), is_allowed, "{scopes:?}");
+    }
 }

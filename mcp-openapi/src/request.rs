@@ -279,3 +279,21 @@ impl Multipart {
         (Some(media), mem::take(&mut self.body).into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A model chooses the names of the parts of a body without a schema.
+    #[test]
+    fn names_of_parts_end_no_line_and_no_quotation() {
+        let body = json!({"kind": "multipart", "media": "multipart/form-data", "required": true, "argument": "body"});
+        let body: Body = serde_json::from_value(body).unwrap();
+        let arguments = json!({"body": {"a\"\r\nx: y": "v"}});
+        let (_, bytes) = body_of(&body, arguments.as_object().unwrap()).unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(text.contains("name=\"a%22%0D%0Ax: y\"\r\n\r\nv\r\n"), "{text}");
+    }
+}

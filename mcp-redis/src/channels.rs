@@ -188,6 +188,10 @@ mod tests {
             channels.deliver("log", message.as_bytes());
             assert_eq!(known(), expected, "{position} {message}");
         }
+        let asked = Instant::now();
+        channels.deliver("log", b"8");
+        channels.set_latest("log", Latest { position: 7, known_at: asked });
+        assert_eq!(known(), Some(8), "the log was asked before the entry was announced");
         channels.missed();
         assert_eq!(known(), None);
         channels.set_latest("log", Latest { position: 8, known_at: start });

@@ -531,3 +531,19 @@ async fn floods_of_notifications_are_combined() {
         assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{method}");
     }
 }
+
+/// Lists of tools are read by code of their own, which has the same limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_tools_are_no_longer_than_a_message() {
+    for (limit, is_listed) in [(1 << 20, true), (1 << 16, false)] {
+        let fake = fake::start(|method, _| {
+            let large = json!({"name": "a", "description": "x".repeat(1 << 17), "inputSchema": {"type": "object"}});
+            lists(method, json!([large]))
+        })
+        .await;
+        let upstream = Upstream::http(url(&fake.address)).max_message_bytes(limit);
+        let server = upstream.add_to(own(), "up").await.unwrap();
+        let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+        assert_eq!(tools.iter().any(|tool| tool.name() == "up_a"), is_listed, "{limit}");
+    }
+}

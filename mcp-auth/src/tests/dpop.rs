@@ -249,3 +249,17 @@ async fn proofs_are_remembered_in_shared_records() {
     let token = setup.issuer.token(&claims(of_eve));
     assert_eq!(setup.refusal(&token, &[&setup.proof(&token, "5", json!({}))]).await, None);
 }
+
+/// A proof is remembered for as long as it would be accepted.
+#[tokio::test]
+async fn a_proof_is_accepted_once_whatever_its_maximum_age() {
+    let setup = setup(Dpop::required().max_age(Duration::from_secs(600)));
+    let token = setup.token();
+    let proof = setup.proof(&token, "1", json!({"iat": now() + 290}));
+    assert_eq!(setup.refusal(&token, &[&proof]).await, None);
+    setup.clock.advance(Duration::from_secs(570));
+    assert_eq!(setup.refusal(&token, &[&proof]).await.unwrap().1, "the proof was used before");
+    setup.clock.advance(Duration::from_secs(40));
+    let late = setup.refusal(&token, &[&proof]).await.unwrap().1;
+    assert_eq!(late, "the proof was not created just now", "at most five minutes");
+}

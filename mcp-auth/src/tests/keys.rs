@@ -212,6 +212,8 @@ async fn a_failing_issuer_does_not_lock_out_known_keys() {
     issuer.publish(&[&unknown]);
     clock.advance(Duration::from_secs(11));
     bearer(&jwt, &token(&issuer, &unknown)).await.unwrap();
+    let error = bearer(&jwt, &token(&issuer, &known)).await.unwrap_err();
+    assert_eq!(refusal(&error), UNKNOWN_KEY, "the outage is over");
     // Keys that have not been confirmed for more than a day after their expiry are not used.
     issuer.respond(|_| Reply::Close);
     clock.advance(Duration::from_secs(2 * 24 * 3600));

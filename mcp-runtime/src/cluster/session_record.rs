@@ -374,3 +374,56 @@ impl RecordCopy {
         Self { version, revision, renewed, roots, peer: record.peer.into(), uncommon }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(session: &Session, revision: u64, version: u64) -> StoredSession {
+        let record = SessionRecord {
+            server: "former".to_owned(),
+            renewed: Some(Timestamp::from_unix_millis(7)),
+            level: Some("error".to_owned()),
+            roots: 2,
+            resources: vec!["memo://one".to_owned()],
+            revision,
+            other: Map::from_iter([("future".to_owned(), Value::from(1))]),
+            ..SessionRecord::new(session, "peer".to_owned(), "own")
+        };
+        StoredSession { record, version: RecordVersion::new(version) }
+    }
+
+    #[test]
+    fn a_copy_returns_every_member_of_its_record() {
+        let session = Session::for_test();
+        let known = stored(&session, 3, 1);
+        let copy = SharedSession::new("id".into(), known.clone(), "own").stored(&session, "own");
+        assert_eq!((copy.record, copy.version), (known.record, known.version));
+    }
+
+    /// A renewal changes the version of a record, and not its revision.
+    #[test]
+    fn an_older_record_does_not_replace_a_copy() {
+        let session = Session::for_test();
+        let shared = SharedSession::new("id".into(), stored(&session, 3, 1), "own");
+        for (revision, version, kept) in [(2, 2, 1), (3, 3, 3), (4, 4, 4), (3, 5, 4)] {
+            shared.adopt(&session, stored(&session, revision, version), "own");
+            assert_eq!(shared.stored(&session, "own").version, RecordVersion::new(kept), "{revision} {version}");
+        }
+    }
+
+    #[test]
+    fn a_copy_knows_since_when_it_is_outdated() {
+        let shared = SharedSession::new("id".into(), stored(&Session::for_test(), 0, 1), "own");
+        assert_eq!(shared.updates(), None);
+        shared.invalidate(5);
+        let read = shared.invalidations();
+        shared.invalidate(9);
+        shared.validate(read);
+        assert_eq!(shared.updates(), Some(5), "it has changed since it was read");
+        shared.validate(shared.invalidations());
+        // An earlier read may end later.
+        shared.validate(read);
+        assert_eq!(shared.updates(), None);
+    }
+}

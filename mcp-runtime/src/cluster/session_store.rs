@@ -415,10 +415,54 @@ fn encode_answer(answer: &InputResponse) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use tokio::time::sleep;
 
     use super::*;
-    use crate::backend::MemoryBackend;
+    use crate::{
+        backend::{BackendFuture, MemoryBackend},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    };
+
+    /// Announces a change of a session whenever its record was read.
+    #[derive(Debug, Default)]
+    struct Changing(OnceLock<Arc<Session>>);
+
+    impl BackendHook for Changing {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            operation: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            let is_read = operation.method == BackendMethod::Get && operation.key.starts_with("mcp/1/session/");
+            Box::pin(async move {
+                let result = run.await;
+                self.0.get().into_iter().filter(|_| is_read).for_each(|session| invalidate(session));
+                result
+            })
+        }
+    }
+
+    /// The record may have been read before the change.
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_changes_while_it_is_read_again_is_still_outdated() {
+        let interval = Duration::from_secs(60);
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Changing::default()));
+        let replica = Arc::new(Replica::new(Arc::clone(&backend) as Arc<dyn Backend>, interval));
+        let store = SessionStore::new(replica, interval * 60, interval, 1);
+        let session = Arc::new(Session::for_test());
+        let stored = store.create("id", &session, "peer".to_owned()).await.unwrap().unwrap();
+        let _ = session.shared.set(Box::new(SharedSession::new("id".into(), stored, "")));
+        let is_stale = || SharedSession::of(&session).unwrap().is_stale();
+        invalidate(&session);
+        assert!(store.refresh(&session).await.unwrap());
+        assert!(!is_stale(), "nothing has changed meanwhile");
+        backend.0.set(Arc::clone(&session)).unwrap();
+        invalidate(&session);
+        assert!(store.refresh(&session).await.unwrap());
+        assert!(is_stale());
+    }
 
     /// Clients that were active recently keep their sessions.
     #[tokio::test(start_paused = true)]

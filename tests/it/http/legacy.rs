@@ -302,3 +302,27 @@ async fn messages_count_where_their_stream_was_opened() {
     gate.open();
     assert_eq!(next(&mut limited).await["id"], 1);
 }
+
+/// Functions hold their arguments for as long as they run.
+#[tokio::test]
+async fn the_arguments_of_calls_in_flight_are_limited() {
+    const LENGTH: usize = 100_000;
+    let options =
+        HttpOptions::default().max_body_bytes(2 * LENGTH).max_total_body_bytes(10 * LENGTH).max_peer_share(1.0);
+    let (_gate, endpoint) = serve_with((options, ListenerOptions::default().legacy_sse(true))).await;
+    let (_stream, path) = session(&endpoint, "2024-11-05").await;
+    let padded = |id: u64| {
+        let params = json!({"name": "waits", "_meta": {"padding": "x".repeat(LENGTH)}});
+        Request::post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).path(&path)
+    };
+    let mut accepted = 0;
+    let refused = loop {
+        let response = endpoint.send(&padded(accepted)).await;
+        if response.status != 202 {
+            break response.status;
+        }
+        accepted += 1;
+        assert!(accepted < 100, "no call is refused");
+    };
+    assert_eq!((refused, accepted), (503, 10));
+}

@@ -10,6 +10,7 @@ use super::{
     client::{Endpoint, soon, until},
     long,
     request::{Request, initialize},
+    server,
 };
 use crate::sessions::pinging_server;
 
@@ -100,4 +101,32 @@ async fn a_legacy_stream_closes_if_its_client_does_not_answer() {
     assert_eq!(stream.message().await.unwrap()["method"], "ping");
     while stream.message().await.is_some() {}
     assert_eq!(endpoint.send(&initialize).await.status, 404);
+}
+
+/// The same on a stream that the client has resumed.
+#[tokio::test]
+async fn a_session_whose_client_only_reads_a_resumed_stream_lives_while_it_reads() {
+    let limit = Duration::from_millis(500);
+    let (gate, server) = server();
+    let server = server.ping_interval(SHORT).ping_timeout(limit);
+    let handle = server.handle();
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let params = json!({"name": "reports_long", "arguments": {"length": 1 << 25}, "_meta": {"progressToken": 1}});
+    let call = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    let mut begun = endpoint.open(&call).await;
+    let event = begun.event().await.unwrap().id.unwrap();
+    drop(begun);
+    let mut connection = endpoint.connect().await;
+    connection.write(&session.resume(&event).bytes()).await;
+    gate.open();
+    let stream = endpoint.open(&session.get()).await;
+    let start = Instant::now();
+    while start.elapsed() < 4 * limit {
+        soon(connection.0.read_exact(&mut vec![0; 1 << 16])).await.unwrap();
+        assert_eq!(handle.sessions().len(), 1, "after {:?}", start.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    until(|| handle.sessions().is_empty()).await;
+    drop(stream);
 }

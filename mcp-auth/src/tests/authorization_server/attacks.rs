@@ -438,6 +438,20 @@ async fn each_login_prolongs_the_registration_of_its_client() {
     }
 }
 
+/// A client that a user approves again and again is one client.
+#[tokio::test]
+async fn many_logins_with_one_client_do_not_shorten_its_registration() {
+    let world = World::new().await;
+    let id = world.register(&json!({"redirect_uris": [REDIRECT]})).await.json()["client_id"].clone();
+    let changes = [("client_id", id.as_str().unwrap())];
+    for _ in 0..51 {
+        let response = world.log_in(&mut Browser::default(), &changes).await;
+        assert!(response.parameter("code").is_some(), "{response:?}");
+    }
+    age_records(Duration::from_secs(2 * 60 * 60)).await;
+    assert_eq!(world.authorize(&mut Browser::default(), &changes).await.status, 200);
+}
+
 /// A user who approves the client of another user, and then many others, does not end its registration.
 #[tokio::test]
 async fn a_registration_that_two_users_have_approved_is_shortened_by_neither() {

@@ -328,3 +328,23 @@ async fn proofs_for_tokens_and_for_the_resource_are_counted_apart() {
     assert_eq!(exchange(&world, &[&proof(&world, &key, TOKEN, json!({}))], &code, &[]).await.status, 200);
     assert_eq!(call(&world, &key, &token, json!({})).await, None);
 }
+
+/// A recorded request cannot be repeated, whatever it asks for.
+#[tokio::test]
+async fn a_proof_is_accepted_once_for_every_grant_type() {
+    let (world, key) = (world(Dpop::optional()).await, key());
+    let machine = [("grant_type", "client_credentials"), ("client_id", "robot"), ("client_secret", "a robot secret")];
+    let used = proof(&world, &key, TOKEN, json!({}));
+    assert_eq!(ask(&world, &[&used], &machine).await.status, 200);
+    assert_eq!(error(&ask(&world, &[&used], &machine).await).2, "the proof was used before");
+    let code = world.code(&[]).await;
+    let mut tokens = exchange(&world, &[&proof(&world, &key, TOKEN, json!({}))], &code, &[]).await.json();
+    let used = proof(&world, &key, TOKEN, json!({}));
+    for expected in [Value::Null, json!("the proof was used before")] {
+        let token = tokens["refresh_token"].as_str().unwrap().to_owned();
+        let parameters = [("grant_type", "refresh_token"), ("client_id", "app"), ("refresh_token", token.as_str())];
+        let response = ask(&world, &[&used], &parameters).await;
+        assert_eq!(error(&response).2, expected);
+        tokens = response.json();
+    }
+}

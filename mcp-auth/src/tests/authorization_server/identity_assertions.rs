@@ -4,10 +4,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Browser, ISSUER, Reaction, World, form, operations::account, records::stored};
+use super::{
+    Browser, ISSUER, Reaction, World,
+    dpop::{TOKEN, ask, key, proof},
+    form,
+    operations::account,
+    records::stored,
+};
 use crate::{
-    AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Upstream,
-    tests::{RESOURCE, Signer, bearer, signer::now},
+    AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Dpop, Upstream,
+    jose::Jws,
+    tests::{RESOURCE, Signer, bearer, dpop::thumbprint, signer::now},
 };
 
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -175,6 +182,8 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     assert_eq!(ahead.status, 400, "{ahead:?}");
     let later = get(&sign(&one, &json!({"iat": now() + 64}))).await;
     assert!(one.accepts(&later).await);
+    // The older one remains refused, although the user has a new identifier.
+    assert_eq!(present(&one, &assertion, &[]).await.status, 400);
     let mut browser = Browser::default();
     let page = account(&one, &mut browser).await;
     assert!(page.body.contains("Your organization allows") && page.body.contains("End all access"), "{page:?}");
@@ -228,4 +237,25 @@ async fn a_client_that_revokes_its_tokens_leaves_room_to_end_those_of_the_user()
     one.server.revoke_grants("ada").await.unwrap();
     two.clock.advance(Duration::from_secs(2));
     assert!(!two.accepts(&second).await);
+}
+
+#[tokio::test]
+async fn a_token_for_an_assertion_is_bound_to_the_key_of_the_client() {
+    let world = World::with(|builder| enabled(builder).dpop(Dpop::optional())).await;
+    let (assertion, key) = (sign(&world, &json!({})), key());
+    let parameters = [
+        ("grant_type", GRANT_TYPE),
+        ("client_id", "web"),
+        ("client_secret", "a web secret"),
+        ("assertion", assertion.as_str()),
+    ];
+    let proof = proof(&world, &key, TOKEN, json!({}));
+    let tokens = ask(&world, &[&proof], &parameters).await;
+    assert_eq!((tokens.status, &tokens.json()["token_type"]), (200, &json!("DPoP")), "{tokens:?}");
+    let token = tokens.json()["access_token"].clone();
+    let claims = Jws::parse(token.as_str().unwrap()).unwrap().claims().unwrap();
+    assert_eq!(claims.get("cnf"), Some(&json!({"jkt": thumbprint(&key)})));
+    assert!(!world.accepts(&token).await, "as a bearer token");
+    let repeated = ask(&world, &[&proof], &parameters).await.json();
+    assert_eq!(repeated["error_description"], "the proof was used before");
 }

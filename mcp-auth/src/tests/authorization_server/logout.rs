@@ -169,12 +169,18 @@ async fn each_refusal_of_a_logout_token_says_why() {
 #[tokio::test]
 async fn the_sessions_of_a_user_are_bounded() {
     let world = World::new().await;
+    let mut all = Vec::new();
     for number in 0..55 {
-        world.provider(|provider| provider.claims = json!({"sid": number.to_string()}));
-        world.log_in(&mut Browser::default(), &[]).await;
+        all.push(tokens(&world, "ada", &number.to_string()).await);
     }
     let stored = super::records::stored(&world.records).await;
     assert_eq!(stored.iter().filter(|(key, _)| key.contains("/session/")).count(), 50);
+    // The oldest are forgotten.
+    for number in [5, 53] {
+        let token = sign(&world, "logout+jwt", &json!({"sub": null, "sid": number.to_string()}));
+        assert_eq!(send(&world, &token).await.status, 200);
+        assert!(!world.accepts(&all[number]["access_token"]).await, "{number}");
+    }
 }
 
 /// Identity tokens of refreshes need not state the session.
@@ -196,4 +202,32 @@ async fn other_providers_have_no_logout_tokens() {
     world.provider(|provider| provider.is_openid = false);
     let other = world.replica(RESOURCE, [7; 32], |builder| builder).await;
     assert!(world.routes.serves(PATH) && !other.routes.serves(PATH));
+}
+
+/// `sub` may then be the name of any user of this server.
+#[tokio::test]
+async fn a_logout_token_names_no_user_by_sub_if_another_claim_identifies_users() {
+    let world = World::new().await;
+    world.provider(|provider| provider.subject_claim = "oid");
+    let world = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    world.provider(|provider| provider.claims = json!({"oid": "ada", "sid": "first"}));
+    world.set_user("pairwise");
+    let tokens = world.tokens().await;
+    let other = send(&world, &sign(&world, "logout+jwt", &json!({"sub": "ada", "sid": null}))).await;
+    assert_eq!((other.status, world.accepts(&tokens["access_token"]).await), (400, true), "{other:?}");
+    let own = send(&world, &sign(&world, "logout+jwt", &json!({"sub": "pairwise"}))).await;
+    assert_eq!((own.status, world.accepts(&tokens["access_token"]).await), (200, false), "{own:?}");
+}
+
+/// Many logins in one session are one session.
+#[tokio::test]
+async fn a_session_is_found_after_many_logins_in_it() {
+    let world = World::new().await;
+    let mut last = Value::Null;
+    for _ in 0..51 {
+        last = tokens(&world, "ada", "first").await;
+    }
+    assert!(world.accepts(&last["access_token"]).await);
+    assert_eq!(send(&world, &sign(&world, "logout+jwt", &json!({"sub": null}))).await.status, 200);
+    assert!(!world.accepts(&last["access_token"]).await);
 }

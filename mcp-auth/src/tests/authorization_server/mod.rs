@@ -57,6 +57,8 @@ struct Provider {
     has_refresh_tokens: bool,
     /// Whether servers that are started from now on use discovery and identity tokens.
     is_openid: bool,
+    /// The claim that identifies users at servers that are started from now on.
+    subject_claim: &'static str,
 }
 
 /// An authorization server with its provider.
@@ -146,6 +148,7 @@ impl World {
             user: json!({"sub": "ada"}),
             has_refresh_tokens: true,
             is_openid: true,
+            subject_claim: "sub",
         };
         let provider = Arc::new(Mutex::new(provider));
         respond(&issuer, Arc::clone(&provider));
@@ -173,14 +176,18 @@ impl World {
     ) -> Self {
         let clock = Clock::default();
         let credentials = ClientCredentials::basic("notes", "a secret");
-        let is_openid = provider.lock().unwrap().is_openid;
+        let (is_openid, subject) = {
+            let provider = provider.lock().unwrap();
+            (provider.is_openid, provider.subject_claim)
+        };
         let upstream = if is_openid {
             Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap()
         } else {
             let [authorization, token, user] = ["auth", "token", "me"].map(|path| format!("{}/{path}", issuer.url));
             Upstream::endpoints(&authorization, &token, &user, credentials).unwrap()
         };
-        let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
+        let upstream =
+            upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]).subject_claim(subject);
         let builder = AuthorizationServer::builder(resource, upstream).unwrap();
         let builder = builder
             .clock(clock.clone())

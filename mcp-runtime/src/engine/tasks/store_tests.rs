@@ -367,3 +367,14 @@ async fn an_ended_task_exists_only_for_its_owner() {
         assert_eq!(store.load(&key).await.unwrap().is_some(), is_known, "{owner}");
     }
 }
+
+/// This process forgets what it has ended when that expires.
+#[tokio::test(start_paused = true)]
+async fn an_ended_task_is_unknown_once_it_has_expired() {
+    let (_replica, store) = shared(&Arc::new(MemoryBackend::default()));
+    let task = insert(&store, "a", '1', LIMITS).await.unwrap();
+    assert!(finish(&store, &task, "7").await);
+    assert!(store.load(&task.key).await.unwrap().is_some());
+    tokio::time::advance(HOUR + Duration::from_secs(1)).await;
+    assert!(store.load(&task.key).await.unwrap().is_none());
+}

@@ -294,3 +294,27 @@ async fn readiness_names_the_state_of_the_authenticator() {
         assert_eq!((ready.status, ready.json()), (200, json!({"status": "ok", "authenticator": expected})), "{token}");
     }
 }
+
+/// The transport of 2024-11-05 tells clients the same, and its streams end with the credentials.
+#[tokio::test]
+async fn the_paths_of_the_legacy_transport_authorize_like_the_endpoint() {
+    let server = server().0.authenticate(Tokens::of(resource_of_example()));
+    let options = HttpOptions::default().expired_stream_grace(std::time::Duration::from_millis(20));
+    let endpoint = Endpoint::start(server, (options, ListenerOptions::default().legacy_sse(true))).await;
+    let events = |token| with_token(Request::new("GET").path("/sse").with("accept", "text/event-stream"), token);
+    let mut stream = endpoint.open(&events("bound")).await;
+    assert_eq!((stream.status, stream.header("dpop-nonce")), (200, Some("n-2")));
+    let path = stream.event().await.unwrap().data;
+    let message = |request: Request| with_token(request.path(&path), "bound");
+    let opened = endpoint.send(&message(initialize("2024-11-05"))).await;
+    assert_eq!((opened.status, opened.header("dpop-nonce")), (202, Some("n-2")));
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read_notes"}});
+    let refused = endpoint.send(&message(Request::post(&call))).await;
+    assert_eq!((refused.status, refused.header("dpop-nonce")), (403, Some("n-2")));
+    let challenge = refused.header("www-authenticate").unwrap();
+    assert!(challenge.contains(r#"error="insufficient_scope""#), "{challenge}");
+    assert!(challenge.contains(r#"scope="notes.read""#), "{challenge}");
+    let mut brief = endpoint.open(&events("brief")).await;
+    assert_eq!(brief.event().await.unwrap().name.as_deref(), Some("endpoint"));
+    assert!(brief.message().await.is_none());
+}

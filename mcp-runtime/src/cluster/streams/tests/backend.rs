@@ -41,6 +41,8 @@ pub(super) struct LogFailures {
     delay: Mutex<Duration>,
     /// Whether records cannot be written.
     is_read_only: AtomicBool,
+    /// Whether announcements of appends are lost.
+    is_deaf: AtomicBool,
 }
 
 impl LogFailures {
@@ -57,6 +59,11 @@ impl LogFailures {
     /// Sets whether records cannot be written.
     pub(super) fn set_read_only(&self, is_read_only: bool) {
         self.is_read_only.store(is_read_only, Ordering::Relaxed);
+    }
+
+    /// Sets whether announcements of appends are lost.
+    pub(super) fn set_deaf(&self, is_deaf: bool) {
+        self.is_deaf.store(is_deaf, Ordering::Relaxed);
     }
 
     /// Returns the number of appends that are still to fail.
@@ -86,6 +93,7 @@ impl BackendHook for LogFailures {
             BackendMethod::Set if self.is_read_only.load(Ordering::Relaxed) => {
                 Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))))
             }
+            BackendMethod::Appended if self.is_deaf.load(Ordering::Relaxed) => Box::pin(pending()),
             _ => run,
         }
     }

@@ -109,3 +109,19 @@ async fn what_was_written_twice_is_resumed_once() {
     call.outbox.finish_call("response");
     assert_eq!(texts(&rest(&mut resumed(&replicas[1], stream, position).await).await), ["response"]);
 }
+
+/// The reader finds them when it checks whether the owner is alive.
+#[tokio::test(start_paused = true)]
+async fn entries_whose_announcements_are_lost_arrive_nevertheless() {
+    let backend = Arc::new(Flaky::default());
+    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&owner, CALL);
+    let stream = call.opened().await;
+    backend.set_deaf(true);
+    let mut events = resumed(&reader, stream, 0).await;
+    sleep(LEASE).await;
+    notify(&call.outbox, "progress");
+    assert_eq!(event(&mut events).await.1, "progress");
+    call.outbox.finish_call("response");
+    assert_eq!(texts(&rest(&mut events).await), ["response"]);
+}
