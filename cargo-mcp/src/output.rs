@@ -139,6 +139,12 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Returns a path as users write it: relative if it is below the current directory.
+pub(crate) fn display_path(path: &std::path::Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
+}
+
 /// Replaces each character of a name that is neither allowed nor `_` with `-`. Returns `None` if no name remains.
 pub(crate) fn sanitized(name: &str, max: usize, is_allowed: fn(char) -> bool) -> Option<String> {
     let replace = |letter: char| if is_allowed(letter) || letter == '_' { letter } else { '-' };

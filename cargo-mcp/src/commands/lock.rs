@@ -1,9 +1,6 @@
 //! `cargo mcp lock`: records a server's contract, so that later changes to it are detected.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use mcp_runtime_lock::{FILE_NAME, Lock};
 
@@ -11,7 +8,7 @@ use super::types;
 use crate::{
     client::with_stored_token,
     failure::Failure,
-    output::{out, outln},
+    output::{display_path, out, outln},
     probe,
     target::{SHUTDOWN_TIMEOUT, TargetArgs, is_url},
 };
@@ -69,12 +66,6 @@ async fn read(server: Option<&str>, target: &TargetArgs) -> Result<Lock, Failure
     let listing = listing.map_err(|(method, why)| Failure::connection(format_args!("{target}: {method}: {why}")))?;
     session.connection.close(SHUTDOWN_TIMEOUT).await;
     Ok(Lock::of(&listing))
-}
-
-/// Returns a path as users write it: relative if it is below the current directory.
-pub(super) fn display_path(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
 /// Returns the path of a server's lock file: `named`, or in the package's directory, or in the current directory.

@@ -13,9 +13,9 @@ use super::{
     call::in_flight::InFlight,
     limits::PingSchedule,
     outbox::Outbox,
-    pending_requests::{PendingRequests, send_request},
+    pending_requests::PendingRequests,
     rates::FlowControl,
-    request::operation::TIMEOUT,
+    request::operation::{Operation, TIMEOUT},
     server::Engine,
     session::{Lifecycle, Liveness, Session, SessionInfo, SessionTelemetry},
     subscriptions::subscriber::Subscriber,
@@ -110,7 +110,8 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
         return true;
     }
     timer.as_mut().reset(Instant::now() + limit);
-    match send_request(session, &session.outbox, "ping", "{}", false) {
+    let operation = Operation::to_client(session, "ping");
+    match session.pending_requests.send_request(operation, &session.outbox, ("ping", "{}"), false) {
         Ok(mut ping) => {
             // An error response also shows that the client is alive. A ping that was withdrawn shows nothing. If the
             // session ends, so does this task.

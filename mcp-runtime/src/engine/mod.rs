@@ -60,17 +60,15 @@ pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use pending_requests::InputResponse;
 #[cfg(feature = "http")]
 pub(crate) use pending_requests::session_ended;
 #[cfg(feature = "rate-limit")]
 pub(crate) use rates::Bucket;
 pub use rates::{Rate, SessionRates};
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use replicas::SessionChange;
 #[cfg(feature = "http")]
 pub(crate) use replicas::SessionMessage;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use replicas::{InputResponse, SessionChange};
 #[cfg(feature = "cluster")]
 pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
 pub(crate) use request::source::Visibility;

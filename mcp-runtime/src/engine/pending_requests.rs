@@ -7,19 +7,17 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
     counters::{Counted, Counter},
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
-        replicas::Replicas,
+        replicas::{InputResponse, Replicas},
         request::{
             operation::{Ending, OTHER, Operation, TIMEOUT},
             params::Params,
         },
-        session::Session,
     },
     error::Fault,
     excerpt::{beginning, excerpt},
@@ -282,28 +280,28 @@ pub(crate) fn session_ended() -> Fault {
     Fault::internal("the session has ended")
 }
 
-/// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
-/// progress, with the id of the request as the token.
-///
-/// # Errors
-///
-/// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
-/// not read.
-pub(in crate::engine) fn send_request(
-    session: &Session,
-    outbox: &Arc<Outbox>,
-    method: &str,
-    params: &str,
-    wants_progress: bool,
-) -> Result<PendingRequest, Fault> {
-    let (pending, operation) = (&session.pending_requests, Operation::to_client(session, method));
-    let (sender, progress) = wants_progress.then(progress_channel).unzip();
-    // Counted before it is sent, so that its stream does not end in between.
-    outbox.open_question();
-    let sent =
-        pending.send(outbox, sender, operation, |id, trace| encode_request(id, method, params, wants_progress, trace));
-    let (id, response) = sent.inspect_err(|_| outbox.close_question())?;
-    Ok(PendingRequest { id, response, progress, pending: Arc::clone(pending), outbox: Arc::clone(outbox) })
+impl PendingRequests {
+    /// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
+    /// progress, with the id of the request as the token. The operation ends with the response.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
+    /// not read.
+    pub(in crate::engine) fn send_request(
+        self: &Arc<Self>,
+        operation: Operation,
+        outbox: &Arc<Outbox>,
+        (method, params): (&str, &str),
+        wants_progress: bool,
+    ) -> Result<PendingRequest, Fault> {
+        let (sender, progress) = wants_progress.then(progress_channel).unzip();
+        // Counted before it is sent, so that its stream does not end in between.
+        outbox.open_question();
+        let encode = |id, trace: &TraceCarrier<'_>| encode_request(id, method, params, wants_progress, trace);
+        let (id, response) = self.send(outbox, sender, operation, encode).inspect_err(|_| outbox.close_question())?;
+        Ok(PendingRequest { id, response, progress, pending: Arc::clone(self), outbox: Arc::clone(outbox) })
+    }
 }
 
 fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool, trace: &TraceCarrier<'_>) -> Vec<u8> {
@@ -381,16 +379,6 @@ impl Drop for PendingRequest {
         }
         self.outbox.close_question();
     }
-}
-
-/// A client's response to a request from the server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum InputResponse {
-    /// The result, as JSON.
-    Result(String),
-    /// The message of the error that the client responded with.
-    Error(String),
 }
 
 /// The maximum size of a message in bytes. A longer message is truncated.

@@ -5,10 +5,7 @@ use std::{fmt, num::NonZeroU32, pin::Pin, sync::Weak, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    pending_requests::InputResponse,
-    state_key::{KEY_ID_LEN, StateKey},
-};
+use super::state_key::{KEY_ID_LEN, StateKey};
 use crate::{backend::BackendFuture, error::Fault, handler::ClientProgress, model::Level, registry::ListSet};
 
 /// This process among the processes that share a backend.
@@ -123,6 +120,16 @@ pub(crate) trait SharedKeys: Send + Sync {
     /// Fails if the key may be newer than the keys that were read last. The keys are then read again, and the client
     /// may retry.
     fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault>;
+}
+
+/// A client's response to a request from the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum InputResponse {
+    /// The result, as JSON.
+    Result(String),
+    /// The message of the error that the client responded with.
+    Error(String),
 }
 
 /// The number of a process among the processes that share a backend, between 1 and 2^20 - 1. It is random, so the slot

@@ -22,7 +22,7 @@ use super::lock;
 use crate::{
     client::with_stored_token,
     failure::{Failure, nearest},
-    output::outln,
+    output::{display_path, outln},
     revision::Revision,
     target::TargetArgs,
 };
@@ -165,11 +165,11 @@ impl Args {
         }
         let path = lock::path(named.clone(), self.server.as_deref(), &self.target)?;
         let text = fs::read_to_string(&path).map_err(|error| {
-            Failure::usage(format_args!("cannot read `{}`: {error}", lock::display_path(&path)))
+            Failure::usage(format_args!("cannot read `{}`: {error}", display_path(&path)))
                 .help("run `cargo mcp lock` to create it")
         })?;
         let lock = Lock::parse(&text).map_err(|why| {
-            Failure::usage(format_args!("`{}` is not a lock file: {why}", lock::display_path(&path)))
+            Failure::usage(format_args!("`{}` is not a lock file: {why}", display_path(&path)))
                 .help("run `cargo mcp lock` to recreate it")
         })?;
         Ok(Some(lock))

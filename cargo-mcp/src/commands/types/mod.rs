@@ -9,11 +9,10 @@ use std::{
 };
 
 use self::typescript::Declarations;
-use super::lock::display_path;
 use crate::{
     client::with_stored_token,
     failure::Failure,
-    output::{out, outln},
+    output::{display_path, out, outln},
     pages, probe,
     revision::Revision,
     target::{SHUTDOWN_TIMEOUT, Target, TargetArgs},

@@ -13,7 +13,8 @@ use super::wait::{into_result, wait_for_response};
 use crate::{
     engine::{
         outbox::Outbox,
-        pending_requests::{send_request, session_ended},
+        pending_requests::session_ended,
+        request::operation::Operation,
         session::{Session, SessionInfo},
     },
     error::Fault,
@@ -89,7 +90,8 @@ impl ClientRequester for LiveRequester {
                 Some(outbox) => outbox,
                 None => session.until_read(READY_TIMEOUT).await?,
             };
-            let mut request = send_request(&session, &outbox, "ping", "{}", false)?;
+            let operation = Operation::to_client(&session, "ping");
+            let mut request = session.pending_requests.send_request(operation, &outbox, ("ping", "{}"), false)?;
             match timeout(PING_TIMEOUT, &mut request.response).await {
                 // An error response also shows that the client is responsive.
                 Ok(Ok(_)) => Ok("{}".to_owned()),
@@ -176,7 +178,9 @@ async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: 
     };
     let version = session.roots.version();
     let wants_progress = question.options.wants_progress();
-    let mut request = send_request(&session, &outbox, question.method, &question.params, wants_progress)?;
+    let operation = Operation::to_client(&session, question.method);
+    let message = (question.method, &*question.params);
+    let mut request = session.pending_requests.send_request(operation, &outbox, message, wants_progress)?;
     if let Some(tracked) = question.tracked.take() {
         tracked.received_by(Arc::new(Arc::downgrade(&session)));
     }

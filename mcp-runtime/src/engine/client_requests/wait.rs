@@ -1,9 +1,8 @@
-//! Waiting for a response of the client within its time limits, and the session's cached roots.
+//! Waiting for a response of the client within its time limits.
 
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -13,15 +12,13 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::roots_hook::SingleFlight;
 use crate::{
-    engine::pending_requests::{InputResponse, PendingRequest},
+    engine::{pending_requests::PendingRequest, replicas::InputResponse},
     error::Fault,
     handler::{
         ClientProgress,
-        ask::{AskOptions, Capability, Question, announces_root_changes},
+        ask::{AskOptions, Question},
     },
-    mutex::Mutex,
 };
 
 /// A message from the client about a pending request.
@@ -96,70 +93,5 @@ pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> R
     match response {
         InputResponse::Result(json) => Ok(json),
         InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
-    }
-}
-
-/// The maximum size in bytes of an answer that is cached. A session caches at most one answer.
-const MAX_CACHED_BYTES: usize = 16 << 10;
-
-/// The client's answer to `roots/list`, until the client announces that its roots have changed.
-///
-/// See [Roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes).
-#[derive(Debug)]
-pub(crate) struct RootsCache {
-    /// `None` if the client does not announce changes. Then nothing is cached.
-    state: Option<Box<Mutex<State>>>,
-    /// The executions of the function that runs when the roots change.
-    pub(super) hook_runs: SingleFlight,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    version: RootsVersion,
-    answer: Option<Arc<str>>,
-}
-
-/// The number of changes that the client has announced.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RootsVersion(u64);
-
-impl RootsCache {
-    /// Creates the cache of a client with these capabilities, an object as JSON.
-    pub(crate) fn new(capabilities: &str) -> Self {
-        let state = announces_root_changes(capabilities).then(Box::default);
-        Self { state, hook_runs: SingleFlight::default() }
-    }
-
-    /// Returns the cached answer to a question. Returns `None` if nothing is cached, or if the question is not about
-    /// roots.
-    pub(crate) fn answer(&self, question: &Question) -> Option<String> {
-        let state = self.state.as_ref().filter(|_| question.capabilities == [Capability::Roots])?;
-        state.lock().answer.as_deref().map(str::to_owned)
-    }
-
-    /// Returns the version of the roots, to be read before the client is asked.
-    pub(crate) fn version(&self) -> RootsVersion {
-        self.state.as_ref().map(|state| state.lock().version).unwrap_or_default()
-    }
-
-    /// Caches the answer to a question about roots, unless they have changed since `version` or the answer is too long.
-    pub(crate) fn store(&self, question: &Question, version: RootsVersion, answer: &str) {
-        let Some(state) = &self.state else { return };
-        if question.capabilities != [Capability::Roots] || answer.len() > MAX_CACHED_BYTES {
-            return;
-        }
-        let mut state = state.lock();
-        if state.version == version {
-            state.answer = Some(answer.into());
-        }
-    }
-
-    /// Discards the answer, because the client has announced a change.
-    pub(crate) fn invalidate(&self) {
-        if let Some(state) = &self.state {
-            let mut state = state.lock();
-            state.version.0 += 1;
-            state.answer = None;
-        }
     }
 }

@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use tokio::sync::{Notify, SetOnce, oneshot};
 
 use super::task::TaskInput;
-use crate::{
-    engine::pending_requests::InputResponse, error::Fault, excerpt::beginning, handler::ask::Question, mutex::Mutex,
-};
+use crate::{engine::replicas::InputResponse, error::Fault, excerpt::beginning, handler::ask::Question, mutex::Mutex};
 
 /// The maximum size of a status message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;

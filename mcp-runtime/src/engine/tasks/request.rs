@@ -17,7 +17,7 @@ use crate::{
     engine::{
         call::running,
         description::TASKS_EXTENSION,
-        pending_requests::InputResponse,
+        replicas::InputResponse,
         request::{params::Params, source::SenderAccess},
     },
     error::Fault,

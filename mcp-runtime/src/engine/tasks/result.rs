@@ -18,7 +18,9 @@ use super::{
 use crate::{
     engine::{
         outbox::Outbox,
-        pending_requests::{InputResponse, PendingRequest, send_request, session_ended},
+        pending_requests::{PendingRequest, session_ended},
+        replicas::InputResponse,
+        request::operation::Operation,
         session::Session,
     },
     error::Fault,
@@ -112,7 +114,12 @@ impl ResultRequest {
         let QuestionStream { session, outbox } = &self.stream;
         let related =
             |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, task.id())).into_owned();
-        let request = send_request(session, outbox, &input.method, &related(&input.params), false)?;
+        let request = session.pending_requests.send_request(
+            Operation::to_client(session, &input.method),
+            outbox,
+            (&input.method, &related(&input.params)),
+            false,
+        )?;
         request.map_cancelled_params(related);
         sent.push(SentQuestion { key: input.key.clone(), request });
         Ok(())

@@ -10,7 +10,7 @@ use crate::{
     auth::Scopes,
     backend::{BackendError, Record, RecordVersion, Timestamp, time::millis},
     counters::Counter,
-    engine::{limits::TaskLimits, pending_requests::InputResponse},
+    engine::{limits::TaskLimits, replicas::InputResponse},
     error::Fault,
     handler::ask::{Capability, Question},
 };
