@@ -349,20 +349,20 @@ mod tests {
         }
     }
 
-    struct Nobody;
+    struct NoListener;
 
-    impl Listener for Nobody {
+    impl Listener for NoListener {
         fn changed(&self) {}
         fn resource_updated(&self, _: &str) {}
         fn unsubscribed(&self) {}
         fn stream_opened(&self) {}
     }
 
-    /// An upstream may ask as often as it likes, one request after the other.
+    /// Only requests without a response count towards the limit.
     #[tokio::test]
     async fn requests_that_have_ended_are_not_counted() {
         for end in ["result", "error", "cancellation"] {
-            let mut transport = CallTransport::new(Messages::default(), &Arc::default(), &Arc::new(Nobody), false);
+            let mut transport = CallTransport::new(Messages::default(), &Arc::default(), &Arc::new(NoListener), false);
             for id in 0..2 * MAX_UNSENT {
                 let receive = |message: Value| serde_json::from_value(message).unwrap();
                 transport.inner.0.push_back(receive(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})));

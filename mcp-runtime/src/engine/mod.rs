@@ -85,7 +85,6 @@ pub(crate) use session::SessionLog;
 pub(crate) use state_key::{KEY_ID_LEN, base64_key};
 pub use state_key::{StateKey, StateKeyError};
 #[cfg(feature = "http")]
-#[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};

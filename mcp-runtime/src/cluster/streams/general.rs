@@ -6,7 +6,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    time::Duration,
 };
 
 use tokio::{
@@ -76,7 +75,7 @@ pub(crate) struct SessionStreams {
 struct SentChanges {
     /// The number of the response that sends them. Responses that it has replaced do not.
     response: u64,
-    /// The number of the last notification. Numbers start at a random value, so that replicas do not use the same numbers.
+    /// The number of the last notification. Each replica starts at a random number, so that no two use the same numbers.
     last: u32,
 }
 
@@ -321,9 +320,11 @@ impl GeneralResponse {
     }
 
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
+        let mut renew_at = Instant::now();
         // The log of a stream that is resumed may be about to expire.
-        let age = if self.at == 0 { Duration::ZERO } else { RUNNING_TTL / 2 };
-        let mut renew_at = Instant::now() + RUNNING_TTL / 2 - age;
+        if self.at == 0 {
+            renew_at += RUNNING_TTL / 2;
+        }
         let [mut backoff, mut wait_backoff] = [(); 2].map(|()| Backoff::up_to(MAX_PAUSE));
         loop {
             match race(Box::pin(self.next()), feed.closed()).await {

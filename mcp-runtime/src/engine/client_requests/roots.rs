@@ -1,4 +1,4 @@
-//! What a session knows of the roots of its client, and the executions of the author's function when they change.
+//! The cached roots of a session's client, and the executions of the author's function that runs when they change.
 
 use std::sync::{
     Arc,

@@ -462,7 +462,7 @@ mod tests {
     use super::*;
     use crate::revision;
 
-    /// The author's code may take long, and changes the server as it likes.
+    /// The author's code runs without locks, so that the client may unsubscribe meanwhile.
     #[test]
     fn a_guard_ends_with_a_subscription_that_ends_while_the_author_is_told_of_it() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
