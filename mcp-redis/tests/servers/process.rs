@@ -6,6 +6,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -171,11 +172,15 @@ fn spawn(program: &Path, arguments: &[OsString]) -> Child {
 }
 
 /// Returns a port that is free, as is the one that a cluster derives from it.
+///
+/// It is below the ports that systems assign to connections, so nothing takes it before the server listens, or while the server restarts.
 fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let port = listener.local_addr().expect("the listener has an address").port();
-        if port < 55_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
+        // Processes begin at different ports. No two tests of a process are given the same one.
+        let offset = std::process::id().wrapping_mul(100).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        let port = 10_000 + u16::try_from(offset).expect("it is below 10,000");
+        if [port, port + 10_000].iter().all(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return port;
         }
     }
