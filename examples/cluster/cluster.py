@@ -11,6 +11,7 @@ Everything listens on the loopback interface only, and ends with SIGTERM or Ctrl
 import argparse
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -191,9 +192,15 @@ class Cluster:
 
 
 def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """Returns a free port, below those that systems assign to connections, so nothing takes it before the program listens."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def tool(name):
