@@ -33,8 +33,7 @@ async fn of_each_revision(server: &BuiltServer) -> Vec<(Revision, String)> {
     let address = serve(server).await;
     let mut addresses = Vec::new();
     for revision in Revision::ALL {
-        let is_stateless = revision == Revision::V2026_07_28;
-        let own = if is_stateless { address.clone() } else { legacy(address.clone(), revision).await };
+        let own = if revision.is_stateless() { address.clone() } else { legacy(address.clone(), revision).await };
         addresses.push((revision, own));
     }
     addresses

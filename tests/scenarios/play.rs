@@ -400,7 +400,7 @@ fn reads_a_template(client: &mut Client) -> Outcome {
 
 fn unknown_resource(client: &mut Client) -> Outcome {
     let uri = "test://nonexistent-resource-for-conformance-testing";
-    let code = if client.is_stateless() { -32602 } else { -32002 };
+    let code = mcp_tests::expected(client.revision).resource_not_found;
     let RpcError(error) = request_error(client, "resources/read", json!({ "uri": uri }), &[code])?;
     ensure(error["data"]["uri"] == uri, "data", &error)
 }

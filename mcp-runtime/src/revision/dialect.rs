@@ -103,54 +103,31 @@ impl Dialect {
     }
 }
 
-/// Defines the error codes.
+/// Defines the error codes, those of mistakes of the client first.
 macro_rules! error_codes {
-    ($($code:ident,)*) => {
+    (mistakes: $($mistake:ident)*; failures: $($failure:ident)*;) => {
         /// The JSON-RPC error code of every kind of [`Fault`] but [`Fault::Custom`], which carries its own.
         ///
         /// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the
         /// other codes.
         #[derive(Debug, Clone, Copy)]
         pub(crate) struct ErrorCodes {
-            $(pub(super) $code: i32,)*
+            $(pub(super) $mistake: i32,)*
+            $(pub(super) $failure: i32,)*
         }
 
         impl ErrorCodes {
-            /// Returns whether [`is_failure`] knows all codes.
-            pub(super) const fn are_measured(self) -> bool {
-                $(is_failure(self.$code).is_some())&&*
+            /// Returns whether a code says that the client has made a mistake.
+            pub(super) fn is_mistake(&self, code: i32) -> bool {
+                [$(self.$mistake),*].contains(&code)
             }
         }
     };
 }
 
 error_codes! {
-    parse,
-    invalid_request,
-    method_not_found,
-    invalid_params,
-    unknown_tool,
-    unknown_prompt,
-    resource_not_found,
-    internal,
-    overloaded,
-    unsupported_version,
-    header_mismatch,
-    missing_capability,
-    insufficient_scope,
-    url_elicitation_required,
-}
-
-/// Returns whether telemetry counts a request with this error code as failed. Its convention does not if the client has made
-/// the mistake. Returns `None` for codes of authors.
-pub(crate) const fn is_failure(code: i32) -> Option<bool> {
-    match code {
-        -32700 | -32600 | -32601 | -32602 | -32002 => Some(false),
-        -32603 | -32020 | -32021 | -32022 | -32042 => Some(true),
-        // The code of the test dialect.
-        -32099 if cfg!(test) => Some(false),
-        _ => None,
-    }
+    mistakes: parse invalid_request method_not_found invalid_params unknown_tool unknown_prompt resource_not_found;
+    failures: internal overloaded unsupported_version header_mismatch missing_capability insufficient_scope url_elicitation_required;
 }
 
 impl ErrorCodes {

@@ -244,7 +244,7 @@ impl Operation {
                 let code = dialect.code(fault);
                 let text = code.to_string();
                 self.span.record("rpc.response.status_code", &*text);
-                if !measured.is_sent && class.is_none() && revision::is_failure(code) == Some(false) {
+                if !measured.is_sent && class.is_none() && revision::is_mistake(code) {
                     return measured.record(None, Some(code));
                 }
                 // Its message repeats headers and arguments.
