@@ -90,13 +90,13 @@ fn argv(groups: &[Group], arguments: &Map<String, Value>) -> Result<Vec<String>,
         let elements = group.elements();
         let values: Vec<_> =
             elements.iter().flat_map(|element| names(element)).map(|name| values(arguments, name)).collect();
-        let mut lists = values.iter().filter(|values| values.len() != 1);
-        let times = lists.next().map_or(1, |values| values.len());
-        if lists.next().is_some() && times > 0 {
-            return Err("only one argument of a group can be a list".to_owned());
-        }
         if values.iter().any(|values| values.is_empty()) {
             continue;
+        }
+        let mut lists = values.iter().filter(|values| values.len() != 1);
+        let times = lists.next().map_or(1, |values| values.len());
+        if lists.next().is_some() {
+            return Err("only one argument of a group can be a list".to_owned());
         }
         for index in 0..times {
             for element in elements {

@@ -149,7 +149,8 @@ fn decoded<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
 }
 
 fn encoded(params: impl Serialize) -> Value {
-    serde_json::to_value(params).unwrap_or_default()
+    // As text first: 0.1, which `rmcp` decodes as `f32`, would become the `f64` 0.10000000149011612.
+    serde_json::to_string(&params).and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
 }
 
 impl<L: Listener> ClientHandler for Handler<L> {

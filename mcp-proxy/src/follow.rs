@@ -50,6 +50,8 @@ impl Connection {
         let _ = call.task.set(id.clone());
         let mut task = Task { peer: self.peer.clone(), meta: self.meta(ctx, true), id, has_ended: false };
         ctx.become_task().await;
+        // `rmcp` does not decode the `pollInterval` of later states.
+        let usual_poll = interval(&state, USUAL_POLL);
         let (mut failures, mut lost_results, mut step, mut shown) = (0, 0, 0, String::new());
         let (mut asked, mut rounds) = (BTreeSet::new(), 0);
         let mut asking: Option<Asking<'_>> = None;
@@ -64,7 +66,7 @@ impl Connection {
                     asking = None;
                     task.request("tasks/update", Some(responses?), None).await.map_err(failed)?;
                 }
-                () = sleep(interval(&state)) => {}
+                () = sleep(interval(&state, usual_poll)) => {}
             }
             let is_tolerated =
                 |error: &ServiceError, failures| is_temporary(error) && failures < MAX_FAILURES && !self.is_closed();
@@ -144,10 +146,10 @@ impl Connection {
     }
 }
 
-/// Returns the pause before the next request about a task.
-fn interval(state: &Value) -> Duration {
+/// Returns the pause before the next request about a task, `usual` if the task states none.
+fn interval(state: &Value, usual: Duration) -> Duration {
     let given = state["pollIntervalMs"].as_u64().or_else(|| state["pollInterval"].as_u64());
-    given.map_or(USUAL_POLL, |given| Duration::from_millis(given).clamp(MIN_POLL, MAX_POLL))
+    given.map_or(usual, |given| Duration::from_millis(given).clamp(MIN_POLL, MAX_POLL))
 }
 
 fn is_temporary(error: &ServiceError) -> bool {

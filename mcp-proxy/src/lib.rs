@@ -343,7 +343,7 @@ impl Refresh {
                 Ok(()) => {
                     self.digest = Some(lists.digest);
                     self.was_complete = lists.is_complete;
-                    self.had_entries = false;
+                    self.had_entries = self.has_entries();
                 }
                 Err(error) => {
                     tracing::warn!(upstream = self.upstream.prefix.as_str(), %error, "the entries of an upstream cannot be replaced");

@@ -26,9 +26,15 @@ use rmcp::{
     transport::Transport,
 };
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    time::sleep,
+};
 
-use crate::convert::{make_printable, printable};
+use crate::{
+    convert::{make_printable, printable},
+    tasks::{LATE_TASK_TIMEOUT, is_accepted_for},
+};
 
 /// Receives the announcements of an upstream.
 pub(crate) trait Listener: Send + Sync + 'static {
@@ -201,7 +207,7 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
                     None => calls.push((sent.id.clone(), token, Arc::clone(call))),
                 }
             });
-            ended = Some(call.questions.clone());
+            ended = Some((call.questions.clone(), is_accepted_for(&sent.request)));
         }
         match &message {
             JsonRpcMessage::Response(response) => drop(self.unanswered.remove(&response.id)),
@@ -227,10 +233,16 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
         async move {
             let Some(sending) = sending else { return Ok(()) };
             match ended {
-                Some(ended) => tokio::select! {
+                Some((ended, accepts_task)) => tokio::select! {
                     biased;
                     sent = sending => sent,
-                    () = ended.closed() => Ok(()),
+                    () = async {
+                        ended.closed().await;
+                        // The response of a call that has been cancelled may name a task, which must be cancelled as well.
+                        if accepts_task {
+                            sleep(LATE_TASK_TIMEOUT).await;
+                        }
+                    } => Ok(()),
                 },
                 None => {
                     let sent = sending.await;
