@@ -167,8 +167,9 @@ impl ProtectedResource {
         &self.members
     }
 
-    /// Combines the descriptions of several authenticators for the same resource: their authorization
-    /// servers and challenges are joined; for everything else, the settings of this description have precedence.
+    /// Combines the descriptions of several authenticators for the same resource: their authorization servers and
+    /// challenges are joined, and tokens are restricted only as both descriptions state. For everything else, the settings
+    /// of this description have precedence.
     ///
     /// ```
     /// use mcp_runtime::auth::ProtectedResource;
@@ -177,7 +178,18 @@ impl ProtectedResource {
     /// let other = ProtectedResource::new().with_authorization_server("https://b.example");
     /// assert_eq!(tokens.or(other).authorization_servers().len(), 2);
     /// ```
-    pub fn or(mut self, other: Self) -> Self {
+    pub fn or(mut self, mut other: Self) -> Self {
+        // A description without challenges is one of bearer tokens.
+        if self.challenges.is_empty() != other.challenges.is_empty() {
+            let implied = if self.challenges.is_empty() { &mut self.challenges } else { &mut other.challenges };
+            implied.push(Challenge::new("Bearer"));
+        }
+        for restriction in ["bearer_methods_supported", "dpop_bound_access_tokens_required"] {
+            if self.members.get(restriction) != other.members.get(restriction) {
+                self.members.remove(restriction);
+                other.members.remove(restriction);
+            }
+        }
         self.resource = self.resource.or(other.resource);
         self = other.authorization_servers.into_iter().fold(self, Self::with_authorization_server);
         self.scopes_supported = self.scopes_supported.or(other.scopes_supported);

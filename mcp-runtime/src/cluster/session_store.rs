@@ -316,7 +316,7 @@ impl SessionStore {
 
     /// Stores the cancellation of a call, and tells the other replicas, one of which may run the call.
     async fn cancel(&self, shared: &SharedSession, request: String) -> Result<(), BackendError> {
-        // A replica that does not hear messages for longer than its lease fails its calls.
+        // A replica that hears no messages for longer, but renews its lease, misses the cancellation: the call goes on.
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
         let (group, name) = (cancellation_group(&shared.id), cancellation_name(&request));
         let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };

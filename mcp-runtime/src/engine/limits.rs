@@ -159,10 +159,10 @@ impl Meter {
     }
 }
 
-/// The shortest time between two pings.
-const MIN_PERIOD: Duration = Duration::from_millis(1);
+/// The shortest time between two pings, or two other periodic messages.
+pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 /// The longest period, so that sums of instants and periods do not overflow.
-const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// When silent clients are pinged.
 #[derive(Debug, Clone, Copy)]

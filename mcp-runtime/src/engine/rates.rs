@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::limits::MAX_PERIOD;
 use crate::{
     backend::time::nanos,
     counters::Counter,
@@ -17,9 +18,6 @@ use crate::{
     model::{Level, setters},
     mutex::Mutex,
 };
-
-/// The maximum period of a rate, so that sums of instants and periods do not overflow.
-const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The maximum rate of a kind of message.
 ///

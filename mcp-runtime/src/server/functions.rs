@@ -118,7 +118,7 @@ impl Server {
     }
 
     /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and
-    /// calls to them fail as if they did not exist.
+    /// calls to them fail as if they did not exist. Of several rules, each hides what it hides alone.
     ///
     /// Statements of a client about itself, such as its [name](Caller::client), prove nothing: any program can claim to
     /// be another program. Decide access by the [principal](Caller::principal) or the [identity](Caller::identity).
@@ -134,7 +134,7 @@ impl Server {
     /// # }
     /// ```
     pub fn visible_to(mut self, is_visible: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.profile.visibility = Some(Visibility::new(is_visible));
+        Visibility::add(&mut self.profile.visibility, is_visible);
         self
     }
 }

@@ -139,11 +139,9 @@ impl Server {
             })
         }));
         if let Some(inner) = profile.visibility {
-            let outer_rule = outer.visibility.take();
-            outer.visibility = Some(Visibility::new(move |caller, info| {
-                outer_rule.as_ref().is_none_or(|rule| rule.decide(caller, info))
-                    && mounted.inner(info).is_none_or(|info| inner.decide(caller, &info))
-            }));
+            Visibility::add(&mut outer.visibility, move |caller, info| {
+                mounted.inner(info).is_none_or(|info| inner.decide(caller, &info))
+            });
         }
         self.entries.extend(server.entries);
         self.disabled.extend(server.disabled);

@@ -346,9 +346,12 @@ fn is_handshake(message: &Value) -> bool {
     message["method"] == "initialize" && message["id"] == HANDSHAKE_ID
 }
 
-/// Returns a value for a header, in base64 if it is not plain text.
+/// Returns a value for a header, in base64 if it is not plain text, or looks like base64.
 fn encoded(text: &str) -> HeaderValue {
-    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.trim() == text && !text.is_empty();
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && text.trim() == text
+        && !text.is_empty()
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
     let value = if is_plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };
     HeaderValue::try_from(value).expect("visible ASCII")
 }

@@ -173,7 +173,7 @@ fn run_watchdog(mut signals: Signals, grace: Duration) {
     };
     runtime.block_on(async {
         signals.next().await;
-        let _ = tokio::time::timeout(grace + MARGIN, signals.next()).await;
+        let _ = tokio::time::timeout(grace.saturating_add(MARGIN), signals.next()).await;
         tracing::warn!("ending the process with calls in flight");
         stderr::flush();
         process::exit(0);

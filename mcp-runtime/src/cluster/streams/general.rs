@@ -191,11 +191,11 @@ impl SessionStreams {
             None => known.as_ref().map_or(0, |known| known.position),
         };
         let received = known.map(|known| known.received).unwrap_or_default();
-        let mut record = ReaderRecord { slot, position: at, is_open: true, received };
+        let number = replica.next_id(slot);
+        let mut record = ReaderRecord { response: number, position: at, is_open: true, received };
         if let Some(after) = after {
             record.add_received(after.change);
         }
-        let number = replica.next_id(slot);
         let registration = self.replace_response(number, &record.received);
         let reader = Reader::open(replica, &self.session_id, record).await?;
         registration.announce().await?;

@@ -149,8 +149,8 @@ impl Drop for OpenResponse {
 /// Where a client reads the messages of its session that belong to no request, as the backend keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReaderRecord {
-    /// The replica that has opened the stream.
-    pub(crate) slot: Slot,
+    /// The number of the response, which contains the slot of its replica.
+    pub(super) response: u64,
     /// The position of the last message that the client was sent.
     pub(crate) position: u64,
     /// Whether the stream was open when its replica was last heard of.
@@ -178,7 +178,10 @@ impl ReaderRecord {
     /// Returns whether a replica that is alive has opened the stream of a session.
     pub(crate) async fn is_read(replica: &Replica, session: &str) -> Result<bool, BackendError> {
         match Self::load(replica, session).await? {
-            Some(record) if record.is_open => replica.is_alive(record.slot).await,
+            Some(Self { response, is_open: true, .. }) => match Slot::of_id(response) {
+                Some(slot) => replica.is_alive(slot).await,
+                None => Ok(false),
+            },
             _ => Ok(false),
         }
     }
@@ -223,12 +226,27 @@ impl Reader {
 
     /// Postpones the time at which the record expires, unless another response has replaced this response.
     pub(super) async fn renew(&mut self, position: u64) {
-        let Some(version) = self.version else { return };
         self.record.position = position;
-        match self.write(RecordCondition::Version(version)).await {
-            Ok(version) => self.version = version,
-            Err(error) => tracing::debug!(%error, "cannot renew the record of an event stream"),
+        if let Err(error) = self.update().await {
+            tracing::debug!(%error, "cannot renew the record of an event stream");
         }
+    }
+
+    async fn update(&mut self) -> Result<(), BackendError> {
+        while let Some(version) = self.version {
+            self.version = self.write(RecordCondition::Version(version)).await?;
+            if self.version.is_some() {
+                break;
+            }
+            // An earlier attempt that seemed to fail may have taken effect.
+            let stored = with_timeout(self.replica.backend().get(&self.key)).await?;
+            self.version = stored.filter(|stored| self.is_own(&stored.value)).map(|stored| stored.version);
+        }
+        Ok(())
+    }
+
+    fn is_own(&self, stored: &[u8]) -> bool {
+        serde_json::from_slice(stored).is_ok_and(|stored: ReaderRecord| stored.response == self.record.response)
     }
 
     /// Records that the response has ended, unless another response has replaced it.

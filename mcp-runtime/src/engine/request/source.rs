@@ -121,8 +121,15 @@ pub(crate) struct Visibility(Arc<Decide>);
 type Decide = dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync;
 
 impl Visibility {
-    pub(crate) fn new(sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sees))
+    /// Adds a rule to those of a server: a caller sees the entries that no rule hides.
+    pub(crate) fn add(
+        rules: &mut Option<Self>,
+        sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static,
+    ) {
+        *rules = Some(Self(match rules.take() {
+            None => Arc::new(sees),
+            Some(earlier) => Arc::new(move |caller, info| earlier.decide(caller, info) && sees(caller, info)),
+        }));
     }
 
     /// Returns what the rule says.

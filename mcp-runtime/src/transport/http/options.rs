@@ -4,7 +4,11 @@ use http::request::Parts;
 use tokio::sync::Semaphore;
 
 use super::{address::HttpAddress, peers::Share, proxies::TrustedProxies};
-use crate::{debug::debug, model::setters};
+use crate::{
+    debug::debug,
+    engine::{MAX_PERIOD, MIN_PERIOD},
+    model::setters,
+};
 
 /// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another
 /// application. The listener has [options of its own](crate::http::ListenerOptions).
@@ -207,7 +211,7 @@ impl HttpOptions {
         /// // A proxy closes connections that are silent for ten seconds.
         /// let options = HttpOptions::default().keep_alive(Duration::from_secs(5));
         /// ```
-        pub fn keep_alive(self, interval: Duration) { self.keep_alive = interval.max(Duration::from_millis(1)) }
+        pub fn keep_alive(self, interval: Duration) { self.keep_alive = interval.clamp(MIN_PERIOD, MAX_PERIOD) }
 
         /// Sets the time after which a pending response becomes an event stream, which is kept alive and, in a session,
         /// can be resumed. The default is 2 seconds.

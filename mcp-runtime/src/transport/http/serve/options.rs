@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::model::setters;
+use crate::{engine::MAX_PERIOD, model::setters};
 
 /// Options of a listener: its connections, the paths beside the endpoint, and its shutdown.
 ///
@@ -61,7 +61,7 @@ impl ListenerOptions {
         ///
         /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not
         /// send a request on a connection that is about to close.
-        pub fn header_timeout(self, timeout: Duration) { self.header_timeout = timeout }
+        pub fn header_timeout(self, timeout: Duration) { self.header_timeout = timeout.min(MAX_PERIOD) }
 
         /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16
         /// KiB, and the minimum is 8 KiB.
