@@ -98,6 +98,41 @@ async fn commands_are_started_with_checked_arguments() {
     }
 }
 
+/// A group is repeated for each item of a list. Its other arguments have one value.
+#[tokio::test]
+async fn groups_have_at_most_one_list() {
+    let text = r#"
+[tools.copy]
+description = "Copy."
+arguments.to = { type = "string", optional = true }
+arguments.files = { type = "array", items = { type = "string" } }
+arguments.modes = { type = "array", items = { type = "string" }, default = ["r"] }
+arguments.rest = { type = "string", optional = true }
+command = { program = "/bin/echo", args = [["{modes}", "{files}", "{to}"], "--end-of-options", "{rest}"] }
+"#;
+    let folder = folder(&[("copy.toml", text)]);
+    for (arguments, expected) in [
+        (json!({"to": "x", "files": ["a", "b"]}), "r a x r b x --end-of-options"),
+        (json!({"to": "x", "files": ["a"], "modes": ["r", "w"]}), "r a x w a x --end-of-options"),
+        (json!({"to": "x", "files": []}), "--end-of-options"),
+        (json!({"files": ["a"]}), "--end-of-options"),
+        (json!({"files": ["a", "b"]}), "--end-of-options"),
+        (json!({"files": [], "rest": "-v"}), "--end-of-options -v"),
+        (json!({"to": "x", "files": ["a", "b"], "modes": ["r", "w"]}), "only one argument of a group can be a list"),
+    ] {
+        let result = client(folder.path()).call("copy", arguments.clone()).await.unwrap();
+        assert_eq!(result.text().trim_end(), expected, "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_ends_after_the_timeout_of_its_definition() {
+    let command = "command = { program = \"/bin/sleep\", args = [\"600\"] }";
+    let folder = folder(&[("t.toml", &format!("[tools.t]\ndescription = \"T.\"\ntimeout = 0.2\n{command}\n"))]);
+    let result = client(folder.path()).call("t", json!({})).await.unwrap();
+    assert!(result.is_error() && result.text().contains("did not finish within"), "{}", result.text());
+}
+
 #[tokio::test]
 async fn stderr_is_sent_to_the_client() {
     let sh = |script: &str| {
@@ -201,6 +236,7 @@ fn every_mistake_is_reported_with_its_position() {
             "5:7: the service: the URL of the service, `ftp://x`, must",
         ),
         (service("headers = { a = \"${NONE_SUCH}\" }\n"), "7:17: the service: the environment variable `NONE_SUCH`"),
+        (service("headers = { a = \"${NONE\" }\n"), "7:17: the service: `${NONE` has no `}`"),
         (service("[service.headers]\n\"a b\" = \"\"\n"), "8:9: the service: `a b` cannot be the name of a header"),
         (service("headers = { a = \"\", A = \"\" }\n"), "7:17: the service: duplicate header `a`"),
         (call("method = \"GET\", path = \"/{b}\""), "6:33: the tool `t`: `b` is not an argument"),
@@ -210,6 +246,8 @@ fn every_mistake_is_reported_with_its_position() {
         ),
         (call("method = \"PUT\", path = \"/{a}\", body = [\"b\"]"), "6:49: the tool `t`: `b` is not an argument"),
         (call("method = \"GET\", path = \"/{a} b\""), "6:33: the tool `t`: `path` must begin with"),
+        (call("method = \"GET\", path = \"/{a}?b=c\""), "6:33: the tool `t`: `path` must begin with"),
+        (call("method = \"GET\", path = \"x/{a}\""), "6:33: the tool `t`: `path` must begin with"),
         (call("method = \"GOT\", path = \"/{a}\""), "6:19: unknown variant `GOT`"),
         (format!("[tools.\"a b\"]\ndescription = \"T.\"\n{}", command("[]")), "1:8: the tool `a b`: "),
     ] {
@@ -254,6 +292,21 @@ fn every_mistake_is_reported_with_its_position() {
             && error.problems()[0].contains("a.toml:1")
     );
     assert!(mcp_config::read(folder.path().join("none")).unwrap_err().to_string().contains("none: "));
+}
+
+#[test]
+fn files_and_their_sizes_are_limited() {
+    let long = "#".repeat((1 << 20) + 1);
+    let large = folder(&[("a.toml", &long[1..]), ("b.toml", &long)]);
+    let error = mcp_config::read(large.path()).unwrap_err();
+    assert!(error.problems().len() == 1 && error.problems()[0].contains("b.toml: larger than"), "{error}");
+    let many = folder(&[]);
+    for (files, is_valid) in [(1000, true), (1001, false)] {
+        (0..files).for_each(|file| fs::write(many.path().join(format!("{file}.toml")), "").unwrap());
+        let read = mcp_config::read(many.path());
+        assert_eq!(read.is_ok(), is_valid, "{files}");
+        assert!(read.map_err(|error| error.to_string()).err().is_none_or(|it| it.contains("more than 1000 files")));
+    }
 }
 
 #[tokio::test]

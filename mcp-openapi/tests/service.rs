@@ -99,6 +99,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "text" => typed("text/html; charset=utf-8", "<p>ü</p>"),
         "image" => typed("image/png", "PNG"),
         "file" => typed("application/zip", "PK"),
+        "vendor-json" => typed("application/vnd.api+json; charset=utf-8", "[1, 2]"),
         "broken-json" => typed("application/json", "{"),
         "redirect" => redirect("/api/v1/respond/list"),
         "elsewhere" => redirect("http://127.0.0.1:1/secret?api_key=k3y#k3y"),
@@ -348,6 +349,7 @@ async fn responses_become_results() {
         ("large", "error: 200 OK: the response is larger than 4000 bytes"),
         ("endless", "error: 200 OK: the response is larger than 4000 bytes"),
         ("text", "<p>ü</p>"),
+        ("vendor-json", "[1,2]"),
         ("broken-json", "{"),
         ("redirect", "[1,2]\nThe next page has the arguments {\"page\":\"3,4\",\"per_page\":2}"),
         ("elsewhere", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
@@ -363,6 +365,9 @@ async fn responses_become_results() {
     }
     let long = client.call("respond", json!({"kind": "long-error"})).await.unwrap();
     assert_eq!(text(&long), "error: 500 Internal Server Error");
+    let mut patient = self::client(api().base_url(&*service.url));
+    let long = patient.call("respond", json!({"kind": "long-error"})).await.unwrap();
+    assert_eq!(text(&long), format!("error: 500 Internal Server Error: {}…", "é".repeat(4096)));
     let image = client.call("respond", json!({"kind": "image"})).await.unwrap();
     assert_eq!((&image["content"][0]["type"], &image["content"][0]["data"]), (&json!("image"), &json!("UE5H")));
     let file = client.call("respond", json!({"kind": "file"})).await.unwrap();
@@ -391,6 +396,7 @@ async fn the_next_page_is_named() {
         (json!({"_links": {"next": {"href": "?filter%5Bafter%5D=q"}}}), json!({"filter": {"after": "q"}})),
         (json!({"next": "?fixed=g&api_key=k&page=2"}), json!({"page": 2})),
         (json!({"next_page": 2}), json!({"page": 2})),
+        (json!({"next_cursor": 5}), json!({"cursor": "5"})),
         // There is no next page, or no argument for it.
         (json!({"response_metadata": {"next_cursor": ""}}), Value::Null),
         (json!({"next_marker": null, "next_page": null}), Value::Null),
@@ -399,6 +405,7 @@ async fn the_next_page_is_named() {
         (json!({"next_invoice": "i", "nextfixed": "f", "next": "?x=1"}), Value::Null),
         (json!({"cursor": "own", "data": [{"next_cursor": "c"}]}), Value::Null),
         (json!({"next_page": "two"}), Value::Null),
+        (json!({"next_cursor": "x".repeat(5000)}), Value::Null),
     ] {
         let result = client.call("pages", json!({"body": body.to_string()})).await.unwrap();
         let text = text(&result);
@@ -494,6 +501,8 @@ fn mistakes_are_errors() {
     let url = "http://127.0.0.1:1";
     for (api, expected) in [
         (api(), "the URL of the service, `/api/v1`, must begin with http:// or https:// and have no user and no query"),
+        (api().base_url("http://ada@x"), "must begin with http:// or https:// and have no user and no query"),
+        (api().base_url("http://x?a=b"), "must begin with http:// or https:// and have no user and no query"),
         (api().base_url(""), "the URL `` of the service is invalid: empty string"),
         (api().base_url(url).with_parameter("other", 7), "no operation has a parameter `other`"),
         (

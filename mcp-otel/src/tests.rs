@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex};
 
-use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, testing::TestClient, tool};
+use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, prompt, testing::TestClient, tool};
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt as _};
 use opentelemetry_sdk::{
     metrics::{
@@ -62,6 +62,7 @@ async fn hand_on_twice() -> String {
 
 fn handed_on() -> String {
     let headers = headers();
+    assert!(headers.get("tracestate").is_none_or(|state| !state.is_empty()));
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("none");
     format!("{} {}", header("traceparent"), header("baggage"))
 }
@@ -152,6 +153,33 @@ async fn a_span_continues_the_trace_of_the_client() {
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.result").map(|text| text.len()), Some(14));
 }
 
+/// Describe something.
+#[prompt]
+fn describe(what: String) -> String {
+    what
+}
+
+/// What is too long is cut between characters. Contents of prompts may be as confidential, and are not recorded.
+#[tokio::test]
+async fn contents_are_those_of_tools_and_are_cut() {
+    for (text, recorded) in [("ab", "ab"), ("abcd", "abc"), ("ää", "ä"), ("aää", "aä"), ("𝄞", "")] {
+        let (exporter, spans) = export(Sampler::AlwaysOn);
+        let _guard = listen(Registry::default().with(spans.layer()));
+        let contents = RecordContents::new(3).redact(move |_, _| text.to_owned());
+        let server = Server::empty("contents", "1.0.0").with::<describe>().telemetry(otel(spans)).layer(contents);
+        let mut client = client(server);
+        client.call("hand_on_directly", ()).await.unwrap();
+        client.prompt("describe", json!({"what": "it"})).await.unwrap();
+        let spans = exporter.get_finished_spans().unwrap();
+        for (name, expected) in [("tools/call hand_on_directly", Some(recorded)), ("prompts/get describe", None)] {
+            let span = spans.iter().find(|span| span.name == name).unwrap();
+            for content in ["gen_ai.tool.call.arguments", "gen_ai.tool.call.result"] {
+                assert_eq!(attribute(span, content).as_deref(), expected, "{name} {content} {text}");
+            }
+        }
+    }
+}
+
 /// The span that names the user to the log stays in the log.
 #[tokio::test]
 async fn exported_spans_name_users_only_by_an_option() {
@@ -205,6 +233,24 @@ async fn the_span_around_a_request_is_its_parent_or_a_link() {
             assert_eq!((call.parent_span_id, links), (around, vec![]));
         }
     }
+}
+
+#[tokio::test]
+async fn a_question_carries_the_context_of_its_span() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = listen(Registry::default().with(spans.layer()));
+    let client = Server::empty("questions", "1.0.0").with::<ask>().telemetry(otel(spans));
+    let client = client.test_client(Revision::V2025_11_25);
+    let (sender, sent) = std::sync::mpsc::channel();
+    let mut client = client.answering(move |question| {
+        sender.send(question.params["_meta"].clone()).unwrap();
+        json!({"action": "accept", "content": {"sure": true}})
+    });
+    assert_eq!(client.call("ask", ()).await.unwrap().text(), "true");
+    let spans = exporter.get_finished_spans().unwrap();
+    let span = &spans.iter().find(|span| span.span_kind == SpanKind::Client).unwrap().span_context;
+    let traceparent = format!("00-{}-{}-01", span.trace_id(), span.span_id());
+    assert_eq!(sent.recv().unwrap(), json!({"traceparent": traceparent}));
 }
 
 /// In stateless revisions, the request with the answers is another one, perhaps of another trace.

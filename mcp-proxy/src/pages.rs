@@ -42,3 +42,27 @@ impl Pages {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_kept_until_they_are_complete_or_too_many() {
+        let pages = Pages::default();
+        let add = |id: &str| {
+            pages.add(UrlElicitation::new("page", "https://example.com", "Connect."), Some(id));
+            pages.lock().len()
+        };
+        for id in ["a", "b", "a"] {
+            add(id);
+        }
+        pages.complete("a");
+        assert_eq!(pages.lock().len(), 1, "both clients are told");
+        for (length, count) in [(0, 1), (256, 2), (257, 2)] {
+            assert_eq!(add(&"x".repeat(length)), count, "an id of {length} bytes");
+        }
+        let most = (0..2 * MAX_PAGES).map(|number| add(&number.to_string())).max();
+        assert_eq!(most, Some(MAX_PAGES));
+    }
+}

@@ -481,3 +481,24 @@ fn truncate(text: &str) -> &str {
         None => text,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_runtime::Server;
+
+    use super::*;
+
+    /// The HTTP client names the URL without its user.
+    #[test]
+    fn errors_are_described_without_the_url() {
+        let url = "https://ada:secret@example.com/mcp?key=secret";
+        let client = http_client().unwrap();
+        let target = Target::Http { url: url.to_owned(), client, headers: HeaderMap::new(), credentials: None };
+        let handle = Server::empty("gateway", "1.0.0").handle();
+        let (upstream, _) = Upstream::new(Prefix::new("up").unwrap(), target, false, Duration::ZERO, 0, handle);
+        for named in [url, "https://example.com/mcp?key=secret"] {
+            let error = std::io::Error::other(format!("no response from {named}"));
+            assert_eq!(upstream.describe(&error), "no response from …");
+        }
+    }
+}

@@ -271,6 +271,7 @@ mod tests {
             ("Redis+Cluster://a,b:2", Kind::Cluster, &["a:6379", "b:2"], 0),
             ("redis+sentinel://a,b:2/main", sentinel("main"), &["a:26379", "b:2"], 0),
             ("redis+sentinel://:p%40ss@a/main/3", sentinel("main"), &["a:26379"], 3),
+            ("redis+sentinel://[::1],[::2]:7/main", sentinel("main"), &["::1:26379", "::2:7"], 0),
         ] {
             let url = Url::parse(url).unwrap();
             assert_eq!(url.kind, kind);
@@ -280,6 +281,20 @@ mod tests {
         }
         let url = Url::parse("redis+sentinel://:p%40ss@a/main").unwrap();
         assert_eq!(url.nodes[0].redis_settings().password(), Some("p@ss"));
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn schemes_decide_whether_connections_are_encrypted() {
+        for (scheme, is_secure) in [("redis", false), ("valkey", false), ("rediss", true), ("valkeys", true)] {
+            for rest in ["://a", "+cluster://a,b", "+sentinel://a,b/main"] {
+                let url = format!("{scheme}{rest}");
+                let parsed = Url::parse(&url).unwrap();
+                assert_eq!(parsed.is_secure, is_secure, "{url}");
+                let is_encrypted = |node: &ConnectionInfo| matches!(node.addr(), redis::ConnectionAddr::TcpTls { .. });
+                assert!(parsed.nodes.iter().all(|node| is_encrypted(node) == is_secure), "{url}");
+            }
+        }
     }
 
     #[test]

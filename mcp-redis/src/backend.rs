@@ -190,4 +190,18 @@ mod tests {
             assert_eq!(server_prefix(name), expected);
         }
     }
+
+    /// Redis refuses to set a time of 0 or of too many milliseconds.
+    #[test]
+    fn times_to_live_are_within_the_range_of_redis() {
+        for (ttl, expected) in [
+            (Duration::ZERO, "1"),
+            (Duration::from_micros(999), "1"),
+            (Duration::from_micros(1999), "1"),
+            (Duration::from_secs(2), "2000"),
+            (Duration::MAX, "315360000000"),
+        ] {
+            assert_eq!(milliseconds(ttl), expected.as_bytes(), "{ttl:?}");
+        }
+    }
 }

@@ -261,3 +261,36 @@ fn parse<T: FromRedisValue>(value: Value) -> Result<T, BackendError> {
     let unexpected = |error: redis::ParsingError| BackendError::Unavailable(format!("unexpected response: {error}"));
     T::from_redis_value(value).map_err(unexpected)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that starts, or a cluster that changes, executes the command later. Other errors remain.
+    #[test]
+    fn commands_are_sent_again_after_errors_that_pass() {
+        use ServerErrorKind::{
+            BusyLoading, ClusterDown, CrossSlot, MasterDown, Moved, NoPerm, NoScript, ReadOnly, ResponseError, TryAgain,
+        };
+        let server = |kinds: &[ServerErrorKind]| -> Vec<_> { kinds.iter().copied().map(ErrorKind::Server).collect() };
+        for (expected, kinds) in [
+            ("wait", server(&[BusyLoading, ClusterDown, MasterDown, Moved, TryAgain])),
+            ("wait", vec![ErrorKind::ClusterConnectionNotFound]),
+            ("reconnect", server(&[ReadOnly])),
+            ("reconnect, may be executed", vec![ErrorKind::Io]),
+            ("fail", server(&[CrossSlot, NoPerm, NoScript, ResponseError])),
+            ("fail", vec![ErrorKind::AuthenticationFailed, ErrorKind::UnexpectedReturnType]),
+        ] {
+            for kind in kinds {
+                let reaction = match Reaction::to(&RedisError::from((kind, "test"))) {
+                    Reaction::Fail => "fail",
+                    Reaction::Ask(..) => "ask",
+                    Reaction::Wait => "wait",
+                    Reaction::Reconnect { was_executed: false } => "reconnect",
+                    Reaction::Reconnect { was_executed: true } => "reconnect, may be executed",
+                };
+                assert_eq!(reaction, expected, "{kind:?}");
+            }
+        }
+    }
+}

@@ -83,6 +83,8 @@ mod tests {
         }
         assert_eq!(keys.log("a").unwrap(), "app:{l:a}");
         assert_eq!(keys.topic_channel("a").unwrap(), "app:2/topic:a");
+        assert_eq!(keys.log_channel("a"), "app:2/log:a");
+        assert_eq!(keys.heartbeat_channel(10), "app:2/heartbeat:000000000000000a");
         assert_eq!(keys.record(&"x".repeat(MAX_KEY + 1)).err(), Some(BackendError::Full));
     }
 }

@@ -118,3 +118,20 @@ impl Backoff {
 pub(crate) async fn pause_after(opened: Instant) {
     sleep((MIN_PAUSE * 4).saturating_sub(opened.elapsed())).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_one() {
+        let mut backoff = Backoff::default();
+        assert!(!backoff.has_failed());
+        for repetition in 0..100 {
+            let longest = MAX_PAUSE.min(MIN_PAUSE * 2_u32.pow(repetition.min(10)));
+            let pause = backoff.next();
+            assert!((longest / 2..=longest).contains(&pause), "{repetition}: {pause:?}");
+            assert!(backoff.has_failed());
+        }
+    }
+}

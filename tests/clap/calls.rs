@@ -146,6 +146,12 @@ async fn invalid_arguments_do_not_start_the_program() {
 }
 
 #[tokio::test]
+async fn at_least_one_process_runs() {
+    let mut client = program().max_processes(0).server().test_client(Revision::V2026_07_28);
+    assert_eq!(client.call("stdin", ()).await.unwrap().text(), "0 bytes");
+}
+
+#[tokio::test]
 async fn output_is_limited() {
     let mut client = program().output_limit(1000).server().test_client(Revision::V2026_07_28);
     let result = client.call("flood", json!({"bytes": 1000})).await.unwrap();

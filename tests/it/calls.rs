@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{Context, Fault, Revision, Server, layers::from_fn, testing::TestClient, tool};
+use mcp_runtime::{
+    Context, Fault, ResourceLink, Revision, Server, layers::from_fn, resource, testing::TestClient, tool,
+};
 use serde_json::{Value, json};
 
 /// Events that the functions record for assertions.
@@ -147,6 +149,13 @@ fn trace(ctx: &Context) -> String {
     json!(["traceparent", "tracestate", "baggage"].map(|key| ctx.meta(key))).to_string()
 }
 
+/// Reports progress with numbers that JSON does not have.
+#[tool]
+fn reports_infinity(ctx: &Context) {
+    ctx.progress(f64::NAN, 1, "");
+    ctx.progress(1, f64::INFINITY, "");
+}
+
 /// Sends far more notifications than the outbox holds.
 #[tool]
 async fn floods(ctx: &Context) {
@@ -166,6 +175,7 @@ fn client(revision: Revision) -> (Arc<Observed>, TestClient) {
         .with::<spawns_a_task>()
         .with::<reports_too_late>()
         .with::<reports_too_late_in_place>()
+        .with::<reports_infinity>()
         .with::<returns_on_a_thread>()
         .with::<bomb>()
         .with::<busy>()
@@ -250,6 +260,17 @@ async fn no_notifications_follow_the_end_of_a_call() {
 }
 
 #[tokio::test]
+async fn progress_is_reported_in_finite_numbers() {
+    for revision in Revision::ALL {
+        let (_, mut client) = client(revision);
+        let meta = json!({"progressToken": "token"});
+        client.request("tools/call", json!({"name": "reports_infinity", "_meta": meta})).await.unwrap();
+        let sent: Vec<_> = client.notifications().into_iter().map(|message| message["params"].clone()).collect();
+        assert_eq!(sent, [json!({"progressToken": "token", "progress": 1})], "{revision}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_times_out_is_dropped_and_answered() {
     for revision in Revision::ALL {
         let (observed, mut client) = client(revision);
@@ -258,6 +279,28 @@ async fn a_call_that_times_out_is_dropped_and_answered() {
         assert_eq!(answer.text(), "`not_long` did not finish within 20ms");
         assert_eq!(observed.dropped.load(Ordering::SeqCst), 1);
     }
+}
+
+/// A function on a thread cannot be dropped, so it is told.
+#[tokio::test]
+async fn a_blocking_function_learns_that_its_call_has_timed_out() {
+    /// Block until the call has been cancelled.
+    #[tool(blocking, timeout = "20ms")]
+    fn blocks_too_long(observed: &Observed, ctx: &Context) {
+        for _ in 0..5000 {
+            if ctx.is_cancelled() {
+                return observed.noticed.store(true, Ordering::SeqCst);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    let observed = Arc::new(Observed::default());
+    let server = Server::empty("calls", "1.0.0").with::<blocks_too_long>().with_shared(Arc::clone(&observed));
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let answer = client.call("blocks_too_long", ()).await.unwrap();
+    assert_eq!(answer.text(), "`blocks_too_long` did not finish within 20ms");
+    until(|| observed.noticed.load(Ordering::SeqCst)).await;
 }
 
 #[tokio::test]
@@ -280,6 +323,67 @@ async fn the_timeout_of_a_function_takes_precedence_over_that_of_the_server() {
         let server = Server::empty("calls", "1.0.0").with::<slow>().timeout(Duration::from_secs(timeout));
         let mut client = server.test_client(Revision::V2026_07_28);
         assert_eq!(client.call("slow", ()).await.unwrap().text(), "done", "{timeout}");
+    }
+}
+
+/// The options of a template hold for the functions that complete its variables and list its resources.
+#[tokio::test(start_paused = true)]
+async fn the_timeout_of_a_template_holds_for_completions_and_lists() {
+    async fn never_completes(_: &str) -> Vec<String> {
+        std::future::pending().await
+    }
+    async fn never_lists() -> Vec<ResourceLink> {
+        std::future::pending().await
+    }
+    /// A template.
+    #[resource("test://{id}", list = never_lists, complete(id = never_completes), timeout = "20ms")]
+    async fn item(id: String) -> String {
+        id
+    }
+
+    for revision in Revision::ALL {
+        let mut client = Server::empty("calls", "1.0.0").with::<item>().test_client(revision);
+        let reference = json!({"type": "ref/resource", "uri": "test://{id}"});
+        for error in [
+            client.complete(reference, "id", "").await.unwrap_err(),
+            client.request("resources/list", json!({})).await.unwrap_err(),
+        ] {
+            assert_eq!(error.message, "`item` did not finish within 20ms", "{revision}");
+        }
+    }
+}
+
+/// Functions that block would otherwise delay everything else.
+#[tokio::test]
+async fn completions_and_lists_of_blocking_templates_run_on_other_threads() {
+    fn thread(_: &str) -> Vec<String> {
+        vec![format!("{:?}", std::thread::current().id())]
+    }
+    fn threads() -> Vec<ResourceLink> {
+        vec![ResourceLink::new("test://thread", thread("").remove(0))]
+    }
+    /// A template.
+    #[resource("test://slow/{id}", list = threads, complete(id = thread), blocking)]
+    fn slow(id: String) -> String {
+        id
+    }
+    /// Another template.
+    #[resource("test://quick/{id}", list = threads, complete(id = thread))]
+    fn quick(id: String) -> String {
+        id
+    }
+
+    for (server, name, is_blocking) in [
+        (Server::empty("calls", "1.0.0").with::<slow>(), "slow", true),
+        (Server::empty("calls", "1.0.0").with::<quick>(), "quick", false),
+    ] {
+        let mut client = server.test_client(Revision::V2025_11_25);
+        let reference = json!({"type": "ref/resource", "uri": format!("test://{name}/{{id}}")});
+        let completed = client.complete(reference, "id", "").await.unwrap();
+        let listed = client.request("resources/list", json!({})).await.unwrap();
+        for found in [&json!(completed[0]), &listed["resources"][0]["name"]] {
+            assert_eq!(*found != json!(thread("")[0]), is_blocking, "{name}");
+        }
     }
 }
 

@@ -35,6 +35,7 @@ fn flags_are_parsed_by_their_types() {
         (&["--labels", "a", "--labels=b c", "--labels", "5"], r#"a.db 5 false ["a", "b c", "5"] [] 3 None None"#),
         (&["--labels", r#"["a","b"]"#], r#"a.db 5 false ["a", "b"] [] 3 None None"#),
         (&["--ports", "80", "--verbose", "--ports=443"], "a.db 5 true [] [80, 443] 3 None None"),
+        (&["--labels=a=b"], r#"a.db 5 false ["a=b"] [] 3 None None"#),
         (&["--retries=0"], "a.db 5 false [] [] 0 None None"),
         (&["--cache"], "a.db 5 false [] [] 3 Some(true) None"),
         (&["--cache=no"], "a.db 5 false [] [] 3 Some(false) None"),
@@ -78,6 +79,7 @@ fn invalid_flags_are_explained_as_clap_does() {
         ),
         (&["--db"], &[], "missing value for `--db`, expected a value"),
         (&["--db", "--verbose"], &[], "missing value for `--db`, expected a value"),
+        (&["--db=x", "--max-connections", "-5"], &[], "`--max-connections`: -5 must be at least 1 and at most 100"),
         (&["--db=x", "--db=y"], &[], "the option `--db <DB>` cannot be used multiple times"),
         (&["--verbose", "--verbose"], &[], "the option `--verbose` cannot be used multiple times"),
         (

@@ -4,9 +4,9 @@ use std::task::Poll;
 
 use http::Request;
 use mcp_runtime::{
-    Context, Handle, HttpOptions, Revision, Server,
+    Context, Fault, Handle, HttpOptions, Revision, Server,
     auth::{Identity, Scopes},
-    function::ToolEntry,
+    function::{MethodEntry, ToolEntry},
     http::{HttpBody, HttpService},
     layers::{Call, LogCalls, Next, Outcome, from_fn},
     resource,
@@ -136,6 +136,40 @@ async fn servers_can_be_nested_and_changed_by_their_handles() {
     }
 }
 
+/// Layers of the mounted server are the inner ones, methods keep their names, and disabled functions are disabled.
+#[tokio::test]
+async fn a_mounted_server_is_mounted_as_it_is() {
+    let refuse = |why: &'static str| from_fn(move |call: Call, _: Next| async move { Outcome::error(&call, why) });
+    let echo = MethodEntry::new("com.example/echo", json!({"type": "object"}), async |params: Value, _: Context| {
+        Ok::<_, Fault>(json!({"text": params["text"]}))
+    });
+    let inner = Server::empty("notes", "2.0.0")
+        .with::<search>()
+        .with_state(Notes("notes"))
+        .with_disabled::<delete>()
+        .with_entry(echo)
+        .layer_for(|entry| entry.name == "search", refuse("inner"));
+    let server = Server::empty("office", "1.0.0").mount("notes", inner);
+    let server = server.layer_for(|entry| entry.name == "notes_search", refuse("outer"));
+    let mut client = server.test_client(Revision::V2026_07_28);
+    assert_eq!(names(&mut client).await, ["notes_search"]);
+    assert!(client.call("notes_delete", ()).await.is_err());
+    assert_eq!(client.call("notes_search", ()).await.unwrap().text(), "outer");
+    assert_eq!(client.request("com.example/echo", json!({"text": "a"})).await.unwrap()["text"], "a");
+}
+
+/// A handle of a mounted server can change the lists of the server around it, which clients must know.
+#[tokio::test]
+async fn the_handle_of_a_mounted_server_lets_lists_change() {
+    for has_handle in [false, true] {
+        let inner = Server::empty("notes", "2.0.0").with_entry(constant("search"));
+        let _handle = has_handle.then(|| inner.handle());
+        let mut client = Server::empty("office", "1.0.0").mount("notes", inner).test_client(Revision::V2026_07_28);
+        let discovered = client.request("server/discover", json!({})).await.unwrap();
+        assert_eq!(discovered["capabilities"]["tools"]["listChanged"] == true, has_handle, "{discovered}");
+    }
+}
+
 #[test]
 fn mistakes_are_reported_with_the_line_of_the_mount() {
     let server = || Server::empty("office", "1.0.0");
@@ -158,6 +192,9 @@ fn mistakes_are_reported_with_the_line_of_the_mount() {
         let error = server.build().unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("mount.rs"), "{error}");
     }
+    // Mistakes of the mounted server itself.
+    let error = server().mount("a", notes().with_state(Notes("again"))).build().unwrap_err().to_string();
+    assert!(error.contains("duplicate state of type `it::mount::Notes`"), "{error}");
 }
 
 /// Servers at several paths, as a router serves them.

@@ -312,9 +312,11 @@ async fn rules_of_the_server_apply() {
         .with_entry(never.timeout(Duration::from_secs(3)).tags(["slow"]))
         .with_entry(echo)
         .with_entry(constant("hidden", "hidden").tags(["admin"]))
+        .with_entry(constant("internal", "internal"))
         .stdio_identity(mcp_runtime::auth::Identity::new("ada"))
         .prefix(|entry| entry.has_tag("slow"), "my_")
         .visible_to(|_, entry| !entry.has_tag("admin"))
+        .visible_to(|_, entry| entry.name != "internal")
         .layer(LogCalls::new())
         .layer_for(|entry| entry.name == "echo", shout);
     let mut client = client.test_client(Revision::V2026_07_28);
@@ -599,6 +601,22 @@ fn replacements_at_the_same_time_do_not_mix() {
         count += client.tools().await.unwrap().len();
     });
     assert_eq!(count, 2);
+}
+
+/// Templates match the same URIs if they differ only in names of variables that are not part of a URI.
+#[tokio::test]
+async fn an_optional_template_is_left_out_if_another_one_matches_the_same_uris() {
+    let note = |uri: &'static str| ResourceEntry::new(uri, "note", async |_: Map<String, Value>, _: Context| "text");
+    for (uri, is_added) in [("note://{name}", false), ("note://{+name}", true), ("note://all{?name}", true)] {
+        let server = Server::empty("values", "1.0.0")
+            .with_entry(note("note://{id}").size(4))
+            .with_entry(note("note://all{?id}"));
+        let mut client = server.with_entry(note(uri).optional()).test_client(Revision::V2025_11_25);
+        let listed = client.request("resources/templates/list", json!({})).await.unwrap();
+        let templates = listed["resourceTemplates"].as_array().unwrap();
+        assert_eq!(templates.iter().any(|template| template["uriTemplate"] == uri), is_added, "{uri}");
+        assert!(templates.iter().all(|template| template.get("size").is_none()), "only resources have a size");
+    }
 }
 
 /// A repeated member must not hide another value from a schema that accepts what another one refuses.

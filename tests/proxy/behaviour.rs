@@ -320,6 +320,34 @@ async fn questions_progress_and_log_messages_pass() {
     }
 }
 
+/// What the client of a call supports, and the lowest level of the log that it wants.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stateless_upstream_knows_the_client_of_a_call() {
+    let fake = fake::start_stateless(|method, params| match method {
+        "tools/call" => {
+            let meta = ["clientCapabilities", "logLevel"]
+                .map(|key| &params["_meta"][format!("io.modelcontextprotocol/{key}")]);
+            let text = json!(meta).to_string();
+            Reply::Result(json!({"resultType": "complete", "content": [{"type": "text", "text": text}]}))
+        }
+        _ => Reply::Result(json!({
+            "resultType": "complete", "tools": [fake::tool("a")], "ttlMs": 0, "cacheScope": "private",
+        })),
+    })
+    .await;
+    let server = gateway(&fake.address).await.build().unwrap();
+    let all = json!({
+        "roots": {}, "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}},
+    });
+    for (has_all, expected) in [(false, json!([{}, "warning"])), (true, json!([all, "warning"]))] {
+        let client = server.test_client(Revision::V2025_11_25);
+        let mut client = if has_all { client.answering(|request| panic!("{request:?}")) } else { client };
+        client.set_log_level(Level::Warning).await.unwrap();
+        let text = client.call("up_a", ()).await.unwrap().text();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_calls_are_cancelled_at_the_upstream() {
     let (server, running) = upstream();

@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     eventually,
     fake::{self, Reply, lists, tool},
-    gateway, url,
+    gateway, restarting, url,
 };
 
 pub(crate) fn respond(method: &str) -> Reply {
@@ -103,7 +103,37 @@ async fn connections_of_callers_are_limited() {
             opened += usize::from(has_credentials);
             assert_eq!(fake.count("initialize"), opened, "{case}");
         }
+        // They take the place of the same caller's connection.
+        let mut client = server.test_client(Revision::V2026_07_28).with_extension(Identity::new(others[3].clone()));
+        client.call("up_a", ()).await.unwrap();
+        assert_eq!(fake.count("initialize"), opened, "another caller");
     }
+}
+
+/// A connection that a call uses is not closed for another caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_in_use_remain() {
+    let signal = Arc::new(Semaphore::new(0));
+    let late = Arc::clone(&signal);
+    let fake = fake::start(move |method, params| match (method, params["name"].as_str()) {
+        ("tools/call", Some("late")) => Reply::Late(Arc::clone(&late), json!({"content": []})),
+        ("tools/call", _) => respond(method),
+        _ => lists(method, json!([tool("a"), tool("late")])),
+    })
+    .await;
+    let upstream = Upstream::http(url(&fake.address)).per_caller();
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let client = |name: &str| server.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+    let mut busy: Vec<_> = (0..64).map(|number| client(&format!("caller {number}"))).collect();
+    let calls: Vec<_> = busy.iter_mut().map(|it| it.send_request("tools/call", json!({"name": "up_late"}))).collect();
+    eventually!(fake.count("tools/call") == 64);
+    let refused = client("new").call("up_a", ()).await.unwrap().text();
+    assert!(refused.contains("too many callers use it"), "{refused}");
+    signal.add_permits(64);
+    for (client, call) in busy.iter_mut().zip(calls) {
+        client.response(call).await.unwrap();
+    }
+    eventually!(client("new").call("up_a", ()).await.unwrap().text() == "done");
 }
 
 /// A program for each principal, and one that has been started for the lists.
@@ -229,6 +259,25 @@ async fn a_program_is_started_without_secrets_and_restarted_when_it_ends() {
     assert_ne!(std::fs::read_to_string(folder.path().join("id")).unwrap(), id);
 }
 
+/// A program that ends at once is not started by each call.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_fails_is_not_started_all_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, fixture) = (folder.path(), env!("CARGO_BIN_EXE_fixture"));
+    let script = format!("cd {}; echo $$ >> ids; [ $(wc -l < ids) = 1 ] && exec {fixture}", path.display());
+    let upstream = Upstream::command("sh", ["-c", &script]);
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let ids = || std::fs::read_to_string(path.join("ids")).unwrap();
+    std::process::Command::new("kill").args(["-9", ids().trim()]).status().unwrap();
+    eventually!(client.call("up_prints", ()).await.unwrap().is_error());
+    for _ in 0..50 {
+        assert!(client.call("up_prints", ()).await.unwrap().is_error());
+    }
+    assert!(ids().lines().count() < 20, "{}", ids());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_may_start_late() {
     // A socket that does not listen refuses connections, and keeps its port.
@@ -324,6 +373,24 @@ async fn rejected_credentials_are_replaced() {
     assert!(fake.heads.lock().unwrap().iter().any(|head| head.contains("bearer 2")));
 }
 
+/// The upstream has not processed a call in a session that it no longer knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_in_an_expired_session_is_repeated() {
+    let is_expired = AtomicBool::new(true);
+    let fake = fake::start(move |method, _| match method {
+        // Only sessions have such a stream.
+        "GET" => Reply::Stream(Arc::new(Semaphore::new(0))),
+        "tools/call" if is_expired.swap(false, Ordering::Relaxed) => Reply::Head("404 Not Found\r\n".to_owned()),
+        _ => respond(method),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    // The pause between two attempts to connect.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done");
+    assert_eq!((fake.count("initialize"), fake.count("tools/call")), (2, 2));
+}
+
 /// The first revision has no capability for completions.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_of_the_first_revision_may_have_no_completions() {
@@ -343,15 +410,27 @@ async fn an_upstream_of_the_first_revision_may_have_no_completions() {
     assert_eq!((&result["completion"]["values"], fake.count("completion/complete")), (&json!([]), 1), "{result}");
 }
 
-/// The connection and the reading of lists end with the server, also while it has none of the entries.
+/// The connection, its subscription and the reading of lists end with the server, also while it has none of the entries.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_is_left_alone_after_its_server() {
     let invalid = json!({"name": "a", "inputSchema": {"type": "object", "$ref": "#/none"}});
-    for tools in [json!([tool("a")]), json!([]), json!([invalid])] {
+    let listed =
+        [(false, json!([tool("a")])), (false, json!([])), (false, json!([invalid])), (true, json!([tool("a")]))];
+    for (is_stateless, tools) in listed {
         let held = Arc::new(());
         let holds = Arc::clone(&held);
         let listed = tools.clone();
-        let fake = fake::start(move |method, _| lists(method, listed.clone())).await;
+        let fake = fake::start(move |method, _| match method {
+            "server/discover" if is_stateless => fake::discovered(json!({"tools": {}})),
+            "subscriptions/listen" => Reply::Subscribed,
+            _ if is_stateless => {
+                Reply::Result(json!({"resultType": "complete", "tools": listed, "ttlMs": 0, "cacheScope": "private"}))
+            }
+            _ => lists(method, listed.clone()),
+        })
+        .await;
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
         let upstream = Upstream::http(url(&fake.address)).headers_for(move |_: Option<Identity>| {
             let _held = &holds;
             async { Ok::<_, io::Error>(HeaderMap::new()) }
@@ -362,7 +441,38 @@ async fn an_upstream_is_left_alone_after_its_server() {
         assert_eq!(Arc::strong_count(&held), 2, "{tools}");
         drop(built);
         eventually!(Arc::strong_count(&held) == 1);
+        eventually!(tasks() <= before);
     }
+}
+
+/// A program may remove the entries of an upstream, which then has no purpose.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_is_left_alone_after_its_entries_are_removed() {
+    let held = Arc::new(());
+    let holds = Arc::clone(&held);
+    let listings = AtomicUsize::new(0);
+    let fake = fake::start(move |method, _| match method {
+        "server/discover" => fake::discovered(json!({"tools": {}})),
+        "subscriptions/listen" => Reply::Subscribed,
+        _ => {
+            let name = if listings.fetch_add(1, Ordering::Relaxed) == 0 { "a" } else { "b" };
+            Reply::Result(json!({"resultType": "complete", "tools": [tool(name)], "ttlMs": 0, "cacheScope": "private"}))
+        }
+    })
+    .await;
+    let (current, servers) = tokio::sync::watch::channel(fake.address.clone());
+    let upstream = Upstream::http(url(&restarting(servers).await)).headers_for(move |_: Option<Identity>| {
+        let _held = &holds;
+        async { Ok::<_, io::Error>(HeaderMap::new()) }
+    });
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    // With the subscription, the lists are read again.
+    eventually!(server.test_client(Revision::V2026_07_28).tools().await.unwrap()[0]["name"] == "up_b");
+    let removed: [mcp_runtime::function::Entry; 0] = [];
+    server.handle().replace_entries(|entry| entry.has_tag("upstream:up"), removed).unwrap();
+    // The subscription ends, and there is another one.
+    current.send(fake.address.clone()).unwrap();
+    eventually!(Arc::strong_count(&held) == 1);
 }
 
 /// Entries that the server leaves out may become valid later.
@@ -456,6 +566,8 @@ async fn mistakes_are_reported() {
         (Upstream::command("x", ["y"]).header("a", "b"), "up", "only upstreams over HTTP"),
         (Upstream::command("x", ["y"]), "Up", "the prefix \"Up\" is invalid"),
         (Upstream::command("x", ["y"]), "a_b", "the prefix \"a_b\" is invalid"),
+        (Upstream::command("x", ["y"]), "7up", "the prefix \"7up\" is invalid"),
+        (Upstream::command("x", ["y"]), &"a".repeat(33), "the prefix \"aaa"),
     ];
     for (upstream, prefix, expected) in cases {
         let error = upstream.add_to(Server::empty("gateway", "1.0.0"), prefix).await.unwrap_err().to_string();

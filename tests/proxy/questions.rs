@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -12,8 +12,9 @@ use std::{
 use mcp_proxy::Upstream;
 use mcp_runtime::{
     BuiltServer, Context, Fault, Revision, Server,
-    ask::{Answer, UrlElicitation},
+    ask::{Answer, IncludeContext, SampleContent, SampleRequest, ToolChoice, UrlElicitation},
     auth::Identity,
+    model::{Image, Role},
     testing::ServerRequest,
     tool,
 };
@@ -56,25 +57,31 @@ async fn each_caller_answers_the_questions_of_its_own_call() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_without_a_call_are_refused_while_several_callers_wait() {
-    // Without the stateless revision, whose questions are results of calls.
-    let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
-    let upstream = Upstream::command("sh", ["-c", &script]);
-    let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
-    let (asked, is_asked) = mpsc::channel();
-    let (released, is_released) = mpsc::channel();
-    let client = |name| gateway.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
-    let mut first = client("ada").answering(move |_| {
-        asked.send(()).unwrap();
-        is_released.recv_timeout(Duration::from_secs(20)).unwrap();
-        json!({"action": "accept", "content": {"sure": true}})
-    });
-    let first = tokio::spawn(async move { first.call("up_logs_asking", ()).await.unwrap() });
-    tokio::task::spawn_blocking(move || is_asked.recv_timeout(Duration::from_secs(20)).unwrap()).await.unwrap();
-    let mut second = client("bob").answering(|request| panic!("not its question: {request:?}"));
-    let refused = format!("{:?}", second.call("up_logs_asking", ()).await);
-    assert!(refused.contains("the request belongs to no single call"), "{refused}");
-    released.send(()).unwrap();
-    assert!(!first.await.unwrap().is_error());
+    // Anonymous clients over HTTP are different callers.
+    for is_anonymous in [false, true] {
+        // Without the stateless revision, whose questions are results of calls.
+        let script = format!("sed -u s_server/discover_server/none_ | {}", env!("CARGO_BIN_EXE_fixture"));
+        let upstream = Upstream::command("sh", ["-c", &script]);
+        let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+        let (asked, is_asked) = mpsc::channel();
+        let (released, is_released) = mpsc::channel();
+        let client = |name| {
+            let client = gateway.test_client(Revision::V2025_11_25);
+            if is_anonymous { client.with_header("x-a", name) } else { client.with_extension(Identity::new(name)) }
+        };
+        let mut first = client("ada").answering(move |_| {
+            asked.send(()).unwrap();
+            is_released.recv_timeout(Duration::from_secs(20)).unwrap();
+            json!({"action": "accept", "content": {"sure": true}})
+        });
+        let first = tokio::spawn(async move { first.call("up_logs_asking", ()).await.unwrap() });
+        tokio::task::spawn_blocking(move || is_asked.recv_timeout(Duration::from_secs(20)).unwrap()).await.unwrap();
+        let mut second = client("bob").answering(|request| panic!("not its question: {request:?}"));
+        let refused = format!("{:?}", second.call("up_logs_asking", ()).await);
+        assert!(refused.contains("the request belongs to no single call"), "{refused}");
+        released.send(()).unwrap();
+        assert!(!first.await.unwrap().is_error());
+    }
 }
 
 /// A question about a task for which no call waits may belong to a caller who has cancelled, even if another call waits.
@@ -214,9 +221,9 @@ async fn questions_without_a_call_reach_the_only_caller_of_a_connection() {
 }
 
 /// Starts a gateway before a program of 2025-06-18 with the tools `first` and `last`, which handles calls by these cases of a
-/// shell, and creates the file `FILE` when the first tool is called.
+/// shell, before its own ones, and creates the file `FILE` when the first tool is called.
 #[cfg(unix)]
-async fn before_program(cases: &str, file: &std::path::Path) -> BuiltServer {
+pub(crate) async fn before_program(cases: &str, file: &std::path::Path) -> BuiltServer {
     const PROGRAM: &str = r#"
         answer() { printf '{"jsonrpc":"2.0","id":%s,"%s":%s}\n' "$1" "$2" "$3"; }
         text() { answer "$1" result '{"content":[{"type":"text","text":"'"$2"'"}]}'; }
@@ -224,10 +231,10 @@ async fn before_program(cases: &str, file: &std::path::Path) -> BuiltServer {
         while read -r line; do
             id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
             case $line in
+                CASES
                 *server/discover*) answer "$id" error '{"code":-32601,"message":"none"}' ;;
                 *'"initialize"'*) answer "$id" result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
                 *tools/list*) answer "$id" result '{"tools":[{"name":"first","inputSchema":{"type":"object"}},{"name":"last","inputSchema":{"type":"object"}}]}' ;;
-                CASES
             esac
         done
     "#;
@@ -281,4 +288,97 @@ async fn a_question_reaches_no_caller_who_came_later() {
     eventually!(file.exists());
     assert_eq!(bob.call("up_last", ()).await.unwrap().text(), "refused");
     assert_eq!(first.await.unwrap(), "ended");
+}
+
+/// Some programs ask for roots when they start.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_asks_for_roots_without_a_call_gets_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roots");
+    let cases = r#"
+        *notifications/initialized*) echo '{"jsonrpc":"2.0","id":"r","method":"roots/list"}' ;;
+        *'"r"'*) echo "$line" >"$FILE" ;;
+    "#;
+    let _server = before_program(cases, &file).await;
+    eventually!(std::fs::read_to_string(&file).is_ok_and(|line| line.contains(r#""result":{"roots":[]}"#)));
+}
+
+/// Ask for a name, and return what the user has done.
+#[tool]
+async fn decide(ctx: &Context) -> Result<String, Fault> {
+    Ok(match ctx.elicit::<Name>("name", "Your name?").await? {
+        Answer::Accept(Name { name }) => name,
+        Answer::Decline => "declined".to_owned(),
+        Answer::Cancel => "cancelled".to_owned(),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_user_does_reaches_the_upstream() {
+    let server = Server::empty("upstream", "1.0.0").with::<decide>().build().unwrap();
+    for (spoken, address) in of_each_revision(&server).await.into_iter().filter(|it| it.0 >= Revision::V2025_06_18) {
+        let gateway = gateway(&address).await.build().unwrap();
+        for (answer, expected) in [
+            (json!({"action": "accept", "content": {"name": "Ada"}}), "Ada"),
+            (json!({"action": "decline"}), "declined"),
+            (json!({"action": "cancel"}), "cancelled"),
+        ] {
+            let mut client = gateway.test_client(Revision::V2025_11_25).answering(move |_| answer.clone());
+            assert_eq!(client.call("up_decide", ()).await.unwrap().text(), expected, "{spoken}");
+        }
+    }
+}
+
+/// Ask a model and for roots, and return the answers.
+#[tool]
+async fn sample(ctx: &Context) -> Result<String, Fault> {
+    let request = SampleRequest::new("Greet.")
+        .with_message(Role::Assistant, SampleContent::text("Whom?"))
+        .with_message(Role::User, SampleContent::Image(Image::png(*b"png")))
+        .system_prompt("Be brief.")
+        .max_tokens(7)
+        .temperature(0.7)
+        .with_stop_sequence("end")
+        .with_model_hint("small")
+        .cost(0.1)
+        .speed(0.5)
+        .intelligence(0.75)
+        .with_metadata("a", 1)
+        .include_context(IncludeContext::AllServers)
+        .with_tool("look", "Look outside.", json!({"type": "object", "properties": {"place": {"type": "string"}}}))
+        .tool_choice(ToolChoice::None);
+    Ok(format!("{:?} {:?}", ctx.ask(request).await?, ctx.roots().await?))
+}
+
+/// The client of the gateway sees the request of the upstream, which sees the client's result.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_to_a_model_pass_with_all_options() {
+    let server = Server::empty("upstream", "1.0.0").with::<sample>().build().unwrap();
+    let address = legacy(serve(&server).await, Revision::V2025_11_25).await;
+    let gateway = gateway(&address).await.build().unwrap();
+    let text = json!({"type": "text", "text": "Hi"});
+    let image = json!({"type": "image", "data": "cG5n", "mimeType": "image/png"});
+    let tool_use = json!({"type": "tool_use", "id": "1", "name": "look", "input": {"place": "here"}});
+    for result in [
+        json!({"role": "assistant", "content": text, "model": "m", "stopReason": "maxTokens"}),
+        json!({"role": "user", "content": [text, image], "model": "m"}),
+        json!({"role": "assistant", "content": tool_use, "model": "m", "stopReason": "toolUse"}),
+    ] {
+        let ask = async |server: &BuiltServer, name| {
+            let asked = Arc::<Mutex<Value>>::default();
+            let (seen, result) = (Arc::clone(&asked), result.clone());
+            let mut client = server.test_client(Revision::V2025_11_25).answering(move |request| {
+                if request.method == "roots/list" {
+                    return json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]});
+                }
+                *seen.lock().unwrap() = request.params.clone();
+                result.clone()
+            });
+            let answer = client.call(name, ()).await.unwrap();
+            assert!(!answer.is_error(), "{}", answer.text());
+            (answer.text(), asked.lock().unwrap().take())
+        };
+        assert_eq!(ask(&gateway, "up_sample").await, ask(&server, "sample").await, "{result}");
+    }
 }

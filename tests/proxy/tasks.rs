@@ -14,12 +14,15 @@ use mcp_runtime::{
     tool,
 };
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     behaviour::Leaving,
     eventually,
     fake::{self, Reply, discovered, tool as listed},
-    gateway, legacy, serve, url,
+    gateway, legacy,
+    questions::before_program,
+    serve, url,
 };
 
 /// Repeat a text.
@@ -242,9 +245,13 @@ fn state(is_stateless: bool, status: &str, more: Value) -> Value {
     state
 }
 
-/// Starts an upstream whose tool becomes a task. `poll` returns the reply to a request about the task, for the number of such
-/// requests before.
-async fn lying(is_stateless: bool, poll: impl Fn(usize, &str, &Value) -> Reply + Send + Sync + 'static) -> fake::Fake {
+/// Starts an upstream whose tool becomes a task. `create` returns the reply to the call from its result, and `poll` the reply to a
+/// request about the task, for the number of such requests before.
+async fn lying(
+    is_stateless: bool,
+    create: impl Fn(Value) -> Reply + Send + Sync + 'static,
+    poll: impl Fn(usize, &str, &Value) -> Reply + Send + Sync + 'static,
+) -> fake::Fake {
     let polls = AtomicUsize::new(0);
     fake::start(move |method, params| match method {
         "server/discover" if is_stateless => {
@@ -267,17 +274,56 @@ async fn lying(is_stateless: bool, poll: impl Fn(usize, &str, &Value) -> Reply +
                 let data = json!({"requiredCapabilities": required});
                 return Reply::Error(json!({"code": -32021, "message": "missing", "data": data}));
             }
-            Reply::Result(state(true, "working", json!({"resultType": "task"})))
+            create(state(true, "working", json!({"resultType": "task"})))
         }
         "tools/call" => {
             assert!(params["task"].is_object(), "{params}");
-            Reply::Result(json!({"task": state(false, "working", json!({}))}))
+            create(json!({"task": state(false, "working", json!({}))}))
         }
         "tasks/cancel" => Reply::Result(state(is_stateless, "cancelled", json!({}))),
         _ if method.starts_with("tasks/") => poll(polls.fetch_add(1, Ordering::SeqCst), method, params),
         _ => Reply::Error(json!({"code": -32601, "message": method})),
     })
     .await
+}
+
+/// An upstream over HTTP makes a task of a call that was cancelled before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_comes_too_late_over_http_is_cancelled() {
+    for is_stateless in [false, true] {
+        let signal = Arc::new(Semaphore::new(0));
+        let late = Arc::clone(&signal);
+        let create = move |result| Reply::Late(Arc::clone(&late), result);
+        let fake = lying(is_stateless, create, |_, method, _| panic!("{method}")).await;
+        let upstream = Upstream::http(url(&fake.address));
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+        let mut client = server.test_client(Revision::V2025_06_18);
+        let call = client.send_request("tools/call", json!({"name": "up_a"}));
+        eventually!(fake.count("tools/call") == 1 + usize::from(is_stateless));
+        client.notify("notifications/cancelled", json!({"requestId": call}));
+        signal.add_permits(1);
+        eventually!(fake.count("tasks/cancel") == 1);
+    }
+}
+
+/// A program makes a task of a call that was cancelled before.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_comes_too_late_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (called, cancelled) = (folder.path().join("called"), folder.path().join("called.cancelled"));
+    let cases = r#"
+        *tools/list*) answer "$id" result '{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}' ;;
+        *tools/call*)
+            echo >"$FILE"; sleep 0.2
+            answer "$id" result '{"task":{"taskId":"1","status":"working","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z","ttl":null}}' ;;
+        *tasks/cancel*) echo >"$FILE.cancelled" ;;
+    "#;
+    let mut client = before_program(cases, &called).await.test_client(Revision::V2025_06_18);
+    let call = client.send_request("tools/call", json!({"name": "up_a"}));
+    eventually!(called.exists());
+    client.notify("notifications/cancelled", json!({"requestId": call}));
+    eventually!(cancelled.exists());
 }
 
 type Poll = Box<dyn Fn(usize, &str, &Value) -> Reply + Send + Sync>;
@@ -333,6 +379,17 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
             ("the end of its time", Box::new(move |_, _, _| state("working", json!({}))), "did not finish within", 2),
         ];
         if is_stateless {
+            let of_call = finish.clone();
+            cases.push((
+                "failures with successes in between",
+                Box::new(move |number, method, _| match number {
+                    10.. => of_call(method),
+                    _ if number % 2 == 0 => Reply::Head("502 Bad Gateway\r\n".to_owned()),
+                    _ => state("working", json!({})),
+                }),
+                "done",
+                11,
+            ));
             let form = form.clone();
             let asking = move |keys: Vec<String>| {
                 let requests: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, form.clone())).collect();
@@ -405,6 +462,32 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
                 "response is invalid",
                 2,
             ));
+            let lost = || Reply::Head("502 Bad Gateway\r\n".to_owned());
+            let of_call = finish.clone();
+            cases.push((
+                "one lost result",
+                Box::new(move |number, method, _| if number == 1 { lost() } else { of_call(method) }),
+                "done",
+                4,
+            ));
+            let quick = move |status: &str| state(status, json!({"pollInterval": 0}));
+            cases.push((
+                "lost results",
+                Box::new(move |_, method, _| if method == "tasks/result" { lost() } else { quick("completed") }),
+                "the request failed",
+                10,
+            ));
+            let of_call = finish.clone();
+            cases.push((
+                "results that are lost while the user thinks",
+                Box::new(move |number, method, _| match (number, method) {
+                    (10.., _) => of_call(method),
+                    (_, "tasks/result") => lost(),
+                    _ => quick("input_required"),
+                }),
+                "done",
+                12,
+            ));
             let finish = finish.clone();
             cases.push((
                 "a result that does not wait",
@@ -419,7 +502,7 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
         }
         for (case, poll, expected, polls) in cases {
             let case = format!("{case}, stateless: {is_stateless}");
-            let fake = lying(is_stateless, poll).await;
+            let fake = lying(is_stateless, Reply::Result, poll).await;
             let server =
                 Upstream::http(url(&fake.address)).add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
             let server = server.timeout(Duration::from_secs(3));

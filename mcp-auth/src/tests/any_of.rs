@@ -1,9 +1,10 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue, request::Parts};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, request::Parts};
 use mcp_runtime::auth::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity,
-    ProtectedResource,
+    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, AuthorizationRoutes,
+    Challenge, Identity, ProtectedResource, RouteFuture,
 };
 
 use super::{refusal, with_headers};
@@ -19,6 +20,24 @@ impl Authenticator for Fixed {
 
     fn protected_resource(&self) -> ProtectedResource {
         ProtectedResource::new().with_authorization_server(self.0)
+    }
+
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        vec![Arc::new(Route(self.0))]
+    }
+}
+
+/// A route of an authenticator.
+#[derive(Debug)]
+struct Route(&'static str);
+
+impl AuthorizationRoutes for Route {
+    fn serves(&self, path: &str) -> bool {
+        path == self.0
+    }
+
+    fn respond(&self, _: Request<Bytes>) -> RouteFuture<'_> {
+        Box::pin(std::future::ready(Response::default()))
     }
 }
 
@@ -66,7 +85,9 @@ async fn refusals_are_combined() {
 }
 
 #[test]
-fn descriptions_are_joined() {
-    let description = AnyOf::new(MISSING).or(ADA).protected_resource();
-    assert_eq!(description.authorization_servers(), ["https://a.example", "https://e.example"]);
+fn descriptions_and_routes_are_joined() {
+    let (any, servers) = (AnyOf::new(MISSING).or(ADA), ["https://a.example", "https://e.example"]);
+    assert_eq!(any.protected_resource().authorization_servers(), servers);
+    let routes = any.routes();
+    assert!(servers.iter().all(|server| routes.iter().any(|route| route.serves(server))), "{routes:?}");
 }

@@ -260,3 +260,22 @@ async fn a_sender_of_invented_tokens_leaves_requests_for_others() {
         assert_eq!(result.unwrap(), Kind::Invalid);
     }
 }
+
+#[tokio::test]
+async fn options_change_what_is_accepted_and_for_how_long() {
+    for (time, cached_for) in [(10, 10), (2 * 3600, 3600)] {
+        let (issuer, introspection, clock) = start(basic(), TIMEOUT).await;
+        let introspection = introspection.cache_for(Duration::from_secs(time));
+        issuer.respond(|_| Reply::Json(active(json!({"exp": null}))));
+        for (pause, requests) in [(0, 1), (cached_for - 5, 1), (6, 2)] {
+            clock.advance(Duration::from_secs(pause));
+            bearer(&introspection, "opaque").await.unwrap();
+            assert_eq!(issuer.received("/introspect").len(), requests, "{time} {pause}");
+        }
+    }
+    let (issuer, introspection, _) = start(basic(), TIMEOUT).await;
+    let introspection = introspection.with_audience("api://notes").scope_claim("permissions");
+    issuer.respond(|_| Reply::Json(active(json!({"aud": "api://notes", "permissions": ["notes:admin"]}))));
+    let identity = bearer(&introspection, "opaque").await.unwrap();
+    assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:admin"]);
+}

@@ -315,3 +315,36 @@ async fn a_token_with_another_signature_is_not_taken_for_a_cached_one() {
         "the signature of the token is invalid"
     );
 }
+
+/// Keys of other types do not count.
+#[tokio::test]
+async fn a_token_that_names_no_key_is_verified_with_the_first_keys_of_its_type() {
+    let own: Vec<_> = (0..5).map(|_| Signer::ed25519("").without_id()).collect();
+    let others: Vec<_> = (0..4).map(|_| Signer::p256("").without_id()).collect();
+    let jwt = jwt(&others.iter().chain(&own).collect::<Vec<_>>());
+    for (index, signer) in own.iter().enumerate() {
+        let result = bearer(&jwt, &signer.token(&claims(json!({})))).await.map_err(|error| error.message().to_owned());
+        let expected = (index >= 4).then_some("the signature of the token is invalid");
+        assert_eq!(result.err().as_deref(), expected, "{index}");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_accepted_as_issuers_write_them() {
+    let signer = Signer::rsa("key");
+    let modulus = signer.jwk()["n"].as_str().unwrap().to_owned();
+    let modulus = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, modulus).unwrap();
+    for changes in [
+        json!({"use": "sig"}),
+        json!({"key_ops": ["verify"]}),
+        json!({"key_ops": ["sign", "verify"]}),
+        // A number with a leading zero, which is not its shortest form.
+        json!({"n": encode(&[&[0], &*modulus].concat())}),
+    ] {
+        let mut key = signer.jwk();
+        key.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        let jwt = Jwt::keys(ISSUER, json!({"keys": [key]}).to_string().parse().unwrap()).resource(RESOURCE);
+        let result = bearer(&jwt, &signer.token(&claims(json!({})))).await;
+        assert!(result.is_ok(), "{changes} {result:?}");
+    }
+}

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::challenge::Challenge;
 
@@ -184,10 +184,14 @@ impl ProtectedResource {
             let implied = if self.challenges.is_empty() { &mut self.challenges } else { &mut other.challenges };
             implied.push(Challenge::new("Bearer"));
         }
-        for restriction in ["bearer_methods_supported", "dpop_bound_access_tokens_required"] {
-            if self.members.get(restriction) != other.members.get(restriction) {
-                self.members.remove(restriction);
-                other.members.remove(restriction);
+        for (name, value) in
+            [("bearer_methods_supported", json!([])), ("dpop_bound_access_tokens_required", json!(true))]
+        {
+            let restricts = |it: &Self| it.members.get(name) == Some(&value);
+            if restricts(&self) != restricts(&other) {
+                for members in [&mut self.members, &mut other.members] {
+                    members.retain(|stated, it| stated != name || *it != value);
+                }
             }
         }
         self.resource = self.resource.or(other.resource);

@@ -57,3 +57,37 @@ impl BackendClock {
         *self.measured.lock()
     }
 }
+
+#[cfg(all(test, feature = "cluster"))]
+mod tests {
+    use super::*;
+    use crate::{
+        backend::{BackendFuture, MemoryBackend, Records as _},
+        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+    };
+
+    #[derive(Debug)]
+    struct NoFailures;
+
+    impl BackendHook for NoFailures {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            _: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            run
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_estimate_is_corrected() {
+        let (backend, clock) = (TestBackend::<_, MemoryBackend>::new(NoFailures), BackendClock::default());
+        clock.update(&backend, 0).await.unwrap();
+        backend.set_clock_back(Duration::from_secs(5));
+        for (time, is_corrected) in [(MAX_AGE, false), (PRECISION, true)] {
+            tokio::time::advance(time).await;
+            clock.update(&backend, 0).await.unwrap();
+            assert_eq!(clock.now() <= backend.now().await.unwrap(), is_corrected, "{time:?}");
+        }
+    }
+}

@@ -142,4 +142,19 @@ mod tests {
         assert!(breaker.record(true) && !breaker.record(true));
         assert_eq!(three(), [Up; 3]);
     }
+
+    #[test]
+    fn pauses_double_up_to_the_longest_one() {
+        for (mut backoff, pauses) in [
+            (Backoff::default(), &[100, 200, 400, 800, 1600, 3200, 5000, 5000][..]),
+            (Backoff::up_to(Duration::from_millis(300)), &[100, 200, 300, 300]),
+        ] {
+            for _ in 0..2 {
+                assert!(backoff.is_reset());
+                assert!(pauses.iter().all(|pause| backoff.next().as_millis() == *pause), "{pauses:?}");
+                assert!(!backoff.is_reset());
+                backoff.reset();
+            }
+        }
+    }
 }

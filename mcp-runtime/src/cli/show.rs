@@ -243,3 +243,22 @@ impl Client {
         response.get_mut("result").map(Value::take)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Server, function::ToolEntry};
+
+    #[test]
+    fn the_schema_contains_every_page_of_a_list() {
+        let tool =
+            |name: &'static str| ToolEntry::new(name, json!({"type": "object"}), async |_: Value, _: Context| "text");
+        let server =
+            ["one", "two", "three"].map(tool).into_iter().fold(Server::empty("pages", "1"), Server::with_entry);
+        let server = server.page_size(1).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let all: Value = serde_json::from_str(&runtime.block_on(schema(&server))).unwrap();
+        let names: Vec<_> = all["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(names, ["one", "three", "two"]);
+    }
+}

@@ -318,4 +318,24 @@ mod tests {
         united.unite(&read, at(1), TTL);
         assert_eq!(serde_json::to_value(&united).unwrap(), newer);
     }
+
+    /// A new key seals in all processes at once, and they can still open what its predecessor has sealed.
+    #[tokio::test(start_paused = true)]
+    async fn processes_change_the_key_once_a_day() {
+        let backend: Arc<dyn Backend> = Arc::new(crate::backend::MemoryBackend::default());
+        let processes = [(); 2].map(|()| Arc::new(StoredKeys::new(Arc::clone(&backend), Arc::default(), TTL)));
+        let running = processes.clone().map(|keys| tokio::spawn(async move { keys.run().await }));
+        let mut last = None;
+        for day in 0..4 {
+            tokio::time::sleep(INTERVAL).await;
+            let [one, other] = processes.each_ref().map(|keys| keys.sealing().unwrap().id());
+            assert!(one == other && last != Some(one), "day {day}");
+            if let Some(last) = last {
+                assert!(processes.iter().all(|keys| keys.find(last).unwrap().is_some()), "day {day}");
+            }
+            last = Some(one);
+            tokio::time::sleep(ROTATION + ACTIVATION).await;
+        }
+        running.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 }

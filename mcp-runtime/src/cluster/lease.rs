@@ -316,4 +316,24 @@ mod tests {
             assert_eq!(backend.get(&key).await.unwrap().is_some(), is_taken);
         }
     }
+
+    /// During a rolling update, processes with the former name are still started.
+    #[tokio::test(start_paused = true)]
+    async fn a_renamed_server_leaves_the_backend_to_its_former_name_while_that_is_used() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        let name = |name: &str, former: &[String]| ServerName { name: name.to_owned(), former: former.to_vec() };
+        let (old, new) = (name("notes", &[]), name("tracker", &["notes".to_owned()]));
+        assert_eq!(old.claim(&backend, TTL).await, Ok(NameClaim::Own));
+        for _ in 0..6 {
+            for name in [&old, &new] {
+                name.renew(&backend, TTL).await.unwrap();
+                assert_eq!(old.claim(&backend, TTL).await, Ok(NameClaim::Own));
+                assert_eq!(new.claim(&backend, TTL).await, Ok(NameClaim::Former));
+            }
+            sleep(TTL / 3).await;
+        }
+        sleep(TTL).await;
+        new.renew(&backend, TTL).await.unwrap();
+        assert_eq!(old.claim(&backend, TTL).await, Ok(NameClaim::Other("tracker".to_owned())));
+    }
 }

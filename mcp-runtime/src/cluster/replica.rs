@@ -547,4 +547,14 @@ mod tests {
         assert_eq!(ada.events.recv().await, note("second"));
         deliver.abort();
     }
+
+    /// Releases that stored no name are the server's own.
+    #[test]
+    fn a_server_accepts_what_it_has_stored_under_any_of_its_names() {
+        let name = ServerName { name: "tracker".to_owned(), former: vec!["notes".to_owned()] };
+        let replica = Replica::of_server(Arc::new(MemoryBackend::default()), LEASE, name);
+        for (name, is_accepted) in [("tracker", true), ("notes", true), ("", true), ("other", false)] {
+            assert_eq!(replica.accepts_server(name), is_accepted, "{name:?}");
+        }
+    }
 }

@@ -485,4 +485,19 @@ mod tests {
             }
         }
     }
+
+    /// The replica that runs the call may hear no messages for the time of its lease.
+    #[tokio::test(start_paused = true)]
+    async fn a_cancellation_is_kept_for_longer_than_a_lease() {
+        for lease in [CANCELLATION_TTL / 6, CANCELLATION_TTL * 10] {
+            let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), lease));
+            let store = SessionStore::new(replica, lease, lease, 1);
+            let session = Session::for_test();
+            let stored = store.create("id", &session, "peer".to_owned()).await.unwrap().unwrap();
+            let _ = session.shared.set(Box::new(SharedSession::new("id".into(), stored, "")));
+            assert!(store.send(&session, vec![SessionMessage::Cancel("1".to_owned())]).await.unwrap());
+            sleep(lease).await;
+            assert_eq!(store.cancellations("id").await.unwrap(), ["1"], "{lease:?}");
+        }
+    }
 }

@@ -341,10 +341,30 @@ mod tests {
             let info = recent.share(info(name, principal));
             assert_eq!(Arc::ptr_eq(&info, &first), is_shared, "{name} {principal:?}");
         }
+        let (dialect, capabilities) = (crate::revision::newest(), r#"{"roots":{}}"#.into());
+        for other in [SessionInfo { dialect, ..info("a", None) }, SessionInfo { capabilities, ..info("a", None) }] {
+            assert!(!Arc::ptr_eq(&recent.share(other), &first), "another negotiation");
+        }
         let others: Vec<_> =
             (0..3 * MAX_RECENT_INFOS).map(|number| recent.share(info(&number.to_string(), None))).collect();
         assert_eq!(recent.0.lock().len(), MAX_RECENT_INFOS);
         drop(others);
         assert!(recent.0.lock().iter().all(|info| info.strong_count() == 0), "the list keeps nothing alive");
+    }
+
+    /// Requests that are being handled may hold the session for longer.
+    #[cfg(feature = "http")]
+    #[test]
+    fn the_subscriptions_of_a_session_end_with_it() {
+        let subscriptions = Arc::<crate::engine::subscriptions::subscriber::Subscriptions>::default();
+        let (count, mut session) = (Arc::new(()), Session::for_test());
+        let guard = Arc::clone(&count);
+        subscriptions.on_subscribe(move |_, _| Some(Box::new(Arc::clone(&guard))));
+        let subscriber = Subscriber::of_session(&subscriptions, &session.outbox, session.info.dialect);
+        subscriber.subscribe_resource("a:b", &|_| true).unwrap();
+        session.subscriber = Some(subscriber);
+        assert_eq!(Arc::strong_count(&count), 3);
+        session.end();
+        assert_eq!(Arc::strong_count(&count), 2);
     }
 }

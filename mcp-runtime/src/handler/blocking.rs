@@ -139,4 +139,36 @@ mod tests {
         release.send(()).unwrap();
         run_with_permits(Some(share), &THREADS, || ()).await.unwrap();
     }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_others_of_its_sender_takes_no_thread() {
+        static THREADS: Semaphore = Semaphore::const_new(1);
+        let share = Arc::new(Semaphore::new(0));
+        let mut call = Box::pin(run_with_permits(Some(Arc::clone(&share)), &THREADS, || ()));
+        assert!(tokio::time::timeout(Duration::ZERO, &mut call).await.is_err());
+        assert_eq!(THREADS.available_permits(), 1);
+        share.add_permits(1);
+        call.await.unwrap();
+    }
+
+    #[test]
+    fn a_call_that_is_cancelled_before_it_has_a_thread_never_runs() {
+        static THREADS: Semaphore = Semaphore::const_new(2);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (release, released) = mpsc::channel::<()>();
+            let (started, has_started) = mpsc::channel();
+            let mut first = Box::pin(run_with_permits(None, &THREADS, move || released.recv().unwrap()));
+            let mut second = Box::pin(run_with_permits(None, &THREADS, move || started.send(()).unwrap()));
+            assert!(tokio::time::timeout(Duration::ZERO, &mut first).await.is_err());
+            assert!(tokio::time::timeout(Duration::ZERO, &mut second).await.is_err());
+            drop(second);
+            release.send(()).unwrap();
+            first.await.unwrap();
+            // The only thread runs functions in the order of their calls.
+            run_with_permits(None, &THREADS, || ()).await.unwrap();
+            assert!(has_started.try_recv().is_err());
+        });
+    }
 }

@@ -69,3 +69,29 @@ fn accepts_strings(schema: Option<&Value>) -> bool {
 fn is_other_json(text: &str) -> bool {
     raw::kind(text) != raw::Kind::String && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::json_of_string;
+
+    #[test]
+    fn a_string_stays_one_if_the_schema_accepts_it() {
+        for (schema, text, expected) in [
+            (json!({"type": "integer"}), " 5 ", "5"),
+            (json!({"type": "integer"}), "five", r#""five""#),
+            (json!({"type": "integer"}), r#""5""#, r#""\"5\"""#),
+            (json!({"type": "string"}), "5", r#""5""#),
+            (json!({"type": ["integer", "null"]}), "null", "null"),
+            (json!({"type": ["integer", "string"]}), "5", r#""5""#),
+            (json!({"enum": [1, 2]}), "2", "2"),
+            (json!({"enum": [1, "2"]}), "2", r#""2""#),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "5", "5"),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "string"}]}), "5", r#""5""#),
+            (json!({}), "5", r#""5""#),
+        ] {
+            assert_eq!(json_of_string(Some(&schema), text), expected, "{schema} {text}");
+        }
+    }
+}

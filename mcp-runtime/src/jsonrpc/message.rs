@@ -336,6 +336,32 @@ mod tests {
     }
 
     #[test]
+    fn malformed_messages_are_answered_where_their_id_is_certain() {
+        let read = |text: &str| match parse(text) {
+            Transmission::One(Ok(Incoming::Request(message, id))) => format!("request {id:?} of {}", message.method),
+            Transmission::One(Ok(Incoming::Notification(message))) => format!("notification of {}", message.method),
+            Transmission::One(Ok(Incoming::Response(id, body))) => format!("response to {id:?}: {body:?}"),
+            Transmission::One(Err(Malformed::Invalid(id, reason))) => format!("{id:?}: {reason}"),
+            Transmission::One(Err(Malformed::Parse(reason))) => reason,
+            Transmission::Batch(_) => "batch".to_owned(),
+        };
+        let long = "1".repeat(MAX_ID_BYTES + 1);
+        for (members, expected) in [
+            (r#""id":1,"result":2,"error":3"#, r#"response to Some(1): Error("3")"#.to_owned()),
+            (r#""id":null,"error":3"#, r#"response to None: Error("3")"#.to_owned()),
+            (&format!(r#""id":{long},"result":2"#), format!(r#"response to Some({long}): Result("2")"#)),
+            (&format!(r#""id":{long},"method":"a""#), format!("None: {ID_TOO_LONG}")),
+            (r#""method":"a","params":[1]"#, "notification of a".to_owned()),
+            (r#""id":1,"method":"a","params":[1]"#, "Some(1): `params` must be an object".to_owned()),
+            (r#""id":1,"method":"a","method":"b""#, "Some(1): duplicate member in the message".to_owned()),
+            (r#""id":1,"id":2,"method":"a""#, "None: duplicate member in the message".to_owned()),
+            (&format!(r#""id":{long},"method":"a","method":"b""#), "None: duplicate member in the message".to_owned()),
+        ] {
+            assert_eq!(read(&format!(r#"{{"jsonrpc":"2.0",{members}}}"#)), expected, "{members}");
+        }
+    }
+
+    #[test]
     fn ids_are_strings_or_integers() {
         for (json, canonical) in [
             ("1", Some("1")),

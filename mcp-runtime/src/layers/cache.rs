@@ -259,6 +259,18 @@ mod tests {
         assert_eq!(results.bytes, 0);
     }
 
+    #[test]
+    fn a_cleared_cache_has_room_again() {
+        let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
+        for round in 0..3 {
+            for key in 0..3 {
+                cache.results.lock().insert([key; 32], result(1000));
+            }
+            assert_eq!(cache.results.lock().entries.len(), 3, "{round}");
+            cache.clear();
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn expired_results_are_not_counted() {
         let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));

@@ -267,5 +267,8 @@ mod tests {
         let json = "{\"a\":7}";
         let error = serde_json::from_str::<Numbers>(json).unwrap_err();
         assert_eq!(decoding_violation("", json, &error).to_string(), "`a`: 7 must be an array");
+        let long: serde_json::Error = serde::de::Error::custom("é".repeat(1_000));
+        let expected = format!("`x`: 7 is not accepted: {}…", "é".repeat(200 - "is not accepted: ".len()));
+        assert_eq!(decoding_violation("x", "7", &long).to_string(), expected);
     }
 }

@@ -136,7 +136,18 @@ mod tests {
             (
                 "time",
                 &["00:00:00Z", "23:59:59.5-11:30"],
-                &["24:00:00Z", "12:60:00Z", "12:00Z", "12:00:00", "12:00:00.Z", "12-00-00Z", "12:00:00+2:00", "éééé:é"],
+                &[
+                    "24:00:00Z",
+                    "12:60:00Z",
+                    "12:00Z",
+                    "12:00:00",
+                    "12:00:00.Z",
+                    "12-00-00Z",
+                    "12:00:00+2:00",
+                    "12:00:00+24:00",
+                    "12:00:00-02:60",
+                    "éééé:é",
+                ],
             ),
             (
                 "email",
@@ -169,6 +180,25 @@ mod tests {
             for text in bad {
                 assert!(!(format.accepts)(text), "{name}: {text:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_parts_of_addresses_have_a_maximum_length() {
+        let label = |length: usize| "a".repeat(length);
+        // Labels of 63 bytes, and their dots.
+        let long = [label(63), label(63), label(63)].join(".");
+        for (format, text, is_accepted) in [
+            ("email", format!("{}@b.c", label(64)), true),
+            ("email", format!("{}@b.c", label(65)), false),
+            ("email", format!("a@{}", label(64)), false),
+            ("hostname", label(63), true),
+            ("hostname", label(64), false),
+            ("hostname", format!("{long}.{}", label(61)), true),
+            ("hostname", format!("{long}.{}", label(62)), false),
+        ] {
+            let format = Format::named(format).unwrap().unwrap();
+            assert_eq!((format.accepts)(&text), is_accepted, "{}: {} bytes", format.name, text.len());
         }
     }
 

@@ -28,7 +28,7 @@ use self::{
     compile::{AbsentNull, compile},
     node::Node,
     violation::{Collector, StopAtFirst},
-    walk::Walk,
+    walk::{DEPTH, Walk},
 };
 pub use self::{decode::decoding_violation, violation::Violation};
 use super::error::SchemaError;
@@ -135,7 +135,7 @@ impl Checker {
     /// takes the last one. Where a value is accepted because it does not match, as in `not`, the first one could hide the
     /// last one.
     fn repetition<'a>(&self, json: &'a str) -> Option<Repetition<'a>> {
-        if self.refuses_repetitions { repetition(json) } else { None }
+        if self.refuses_repetitions { repetition(json, DEPTH) } else { None }
     }
 
     /// Returns the number of steps of a check that finds all violations.

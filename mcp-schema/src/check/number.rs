@@ -186,6 +186,7 @@ mod tests {
             ("1.5", "0.5", true),
             ("7", "2.5", false),
             ("0", "3", true),
+            ("1e308", "0.5", true),
         ] {
             let found = Number::parse(value).unwrap().is_multiple_of(Number::parse(of).unwrap());
             assert_eq!(found, expected, "{value} {of}");

@@ -189,6 +189,7 @@ mod tests {
         let text = "é".repeat(81);
         assert_eq!(shorten(&text), format!("{}…", "é".repeat(80)));
         assert_eq!(shorten(&text[2..]), "é".repeat(80));
+        assert_eq!(Violation::new(&"é".repeat(201), None, "").path, format!("{}…", "é".repeat(200)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
 use crate::json::{self, Kind};
 
 /// The maximum depth, which counts nested values and nested schemas alike.
-const DEPTH: usize = 256;
+pub(super) const DEPTH: usize = 256;
 
 /// The length in bytes up to which all violations in an array or object are reported, even if it has too many items.
 const SHORT: usize = 1 << 10;

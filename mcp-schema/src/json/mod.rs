@@ -9,7 +9,7 @@ pub mod scan;
 mod tests;
 mod unescape;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 pub use self::canonical::{canonical, canonical_by};
 use self::unescape::unescape;
@@ -100,24 +100,68 @@ pub(crate) struct Repetition<'a> {
     pub(crate) name: String,
 }
 
-/// Returns a member that some object in a value repeats.
-pub(crate) fn repetition(value: &str) -> Option<Repetition<'_>> {
-    fn nested<'a>(step: impl FnOnce() -> String, value: &'a str) -> Option<Repetition<'a>> {
-        let found = repetition(value)?;
-        let dot = if found.path.is_empty() || found.path.starts_with('[') { "" } else { "." };
-        Some(Repetition { path: format!("{}{dot}{}", step(), found.path), ..found })
-    }
-    match kind(value) {
-        Kind::Object => {
-            let mut names = std::collections::HashSet::new();
-            members(value).find_map(|(name, member)| {
-                let repeated = || Repetition { path: String::new(), object: value, name: name.clone().into_owned() };
-                nested(|| name.clone().into_owned(), member).or_else(|| (!names.insert(name.clone())).then(repeated))
-            })
+/// An array or object that is being read.
+struct Open<'a> {
+    start: usize,
+    /// The names of the members of an object so far.
+    names: HashSet<Cow<'a, str>>,
+    /// The last of them.
+    name: Cow<'a, str>,
+    /// The index of the element of an array. `None` for objects.
+    index: Option<usize>,
+}
+
+/// Returns a member that some object in a value repeats, at most `depth` levels deep. Reads the value once.
+pub(crate) fn repetition(value: &str, depth: usize) -> Option<Repetition<'_>> {
+    let bytes = value.as_bytes();
+    let (mut at, mut open, mut deeper) = (0, Vec::<Open<'_>>::new(), 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let (end, is_escaped) = skip_string(bytes, at);
+                if let Some(object) = open.last_mut().filter(|_| deeper == 0)
+                    && bytes.get(skip_space(bytes, end)) == Some(&b':')
+                {
+                    let name = unescaped(value.get(at + 1..end.checked_sub(1)?)?, is_escaped);
+                    object.name = name.clone();
+                    if !object.names.insert(name) {
+                        let Open { start, name, .. } = open.pop()?;
+                        let object = &value[start..skip_value(bytes, start)];
+                        return Some(Repetition { path: path(&open), object, name: name.into_owned() });
+                    }
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' if open.len() < depth => {
+                let index = (*byte == b'[').then_some(0);
+                open.push(Open { start: at, names: HashSet::new(), name: Cow::Borrowed(""), index });
+            }
+            b'{' | b'[' => deeper += 1,
+            b'}' | b']' if deeper > 0 => deeper -= 1,
+            b'}' | b']' => drop(open.pop()),
+            b',' if deeper == 0 => {
+                if let Some(Open { index: Some(index), .. }) = open.last_mut() {
+                    *index += 1;
+                }
+            }
+            _ => {}
         }
-        Kind::Array => elements(value).enumerate().find_map(|(index, item)| nested(|| format!("[{index}]"), item)),
-        _ => None,
+        at += 1;
     }
+    None
+}
+
+fn path(open: &[Open<'_>]) -> String {
+    let mut path = String::new();
+    for level in open {
+        match level.index {
+            Some(index) => path += &format!("[{index}]"),
+            None if path.is_empty() => path += &level.name,
+            None => path += &format!(".{}", level.name),
+        }
+    }
+    path
 }
 
 /// Iterates over the members of an object after the member that ends at `at`.
@@ -186,8 +230,7 @@ impl<'a> Iterator for Members<'a> {
         }
         let (end, escaped) = skip_string(bytes, start);
         let inner = self.text.get(start + 1..end.checked_sub(1)?)?;
-        let unescaped = if escaped { unescape(inner) } else { None };
-        let key = unescaped.map_or(Cow::Borrowed(inner), Cow::Owned);
+        let key = unescaped(inner, escaped);
         let colon = skip_space(bytes, end);
         if bytes.get(colon) != Some(&b':') {
             return None;
@@ -224,6 +267,12 @@ impl<'a> Iterator for Elements<'a> {
         self.at = end;
         self.text.get(start..end)
     }
+}
+
+/// Returns the content of a string without its escapes, or as it is if it has a lone surrogate.
+fn unescaped(inner: &str, is_escaped: bool) -> Cow<'_, str> {
+    let unescaped = if is_escaped { unescape(inner) } else { None };
+    unescaped.map_or(Cow::Borrowed(inner), Cow::Owned)
 }
 
 /// Returns the position after the opening bracket, or the end of the text if it is missing.

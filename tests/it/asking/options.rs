@@ -33,7 +33,18 @@ async fn sample(ctx: &Context, reports: &Reports) -> Result<String, Fault> {
 /// Ask with a short timeout, and continue without the answer.
 #[tool]
 async fn impatient(ctx: &Context) -> Result<String, Fault> {
-    let roots = ListRoots.timeout(Duration::from_secs(5));
+    // The last one counts.
+    let roots = ListRoots.timeout(Duration::from_secs(60)).timeout(Duration::from_secs(5));
+    match ctx.ask(roots).await {
+        Err(Fault::AnswerTimeout { key, timeout, .. }) => Ok(format!("no {key} within {timeout:?}")),
+        other => Ok(format!("{other:?}")),
+    }
+}
+
+/// Ask with a timeout that exceeds its maximum.
+#[tool]
+async fn hasty(ctx: &Context) -> Result<String, Fault> {
+    let roots = ListRoots.timeout(Duration::from_secs(60)).extend_on_progress(Duration::from_secs(5));
     match ctx.ask(roots).await {
         Err(Fault::AnswerTimeout { key, timeout, .. }) => Ok(format!("no {key} within {timeout:?}")),
         other => Ok(format!("{other:?}")),
@@ -53,6 +64,7 @@ fn server(reports: &Reports) -> Server {
     Server::empty("options", "1.0.0")
         .with::<sample>()
         .with::<impatient>()
+        .with::<hasty>()
         .with::<confirm>()
         .with_state(Arc::clone(reports))
 }
@@ -99,9 +111,10 @@ async fn settle(client: &mut TestClient) -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_has_a_timeout_of_its_own() {
-    for revision in mcp_tests::revisions(|expected| expected.sessions) {
+    let revisions = mcp_tests::revisions(|expected| expected.sessions);
+    for (revision, tool) in revisions.into_iter().flat_map(|revision| [(revision, "impatient"), (revision, "hasty")]) {
         let mut client = connect(&Reports::default(), revision);
-        let question = ask(&mut client, "impatient").await;
+        let question = ask(&mut client, tool).await;
         assert_eq!(question["method"], "roots/list", "{revision}");
         let began = Instant::now();
         let lines = settle(&mut client).await;
@@ -144,6 +157,10 @@ async fn progress_that_does_not_increase_extends_nothing() {
         report(&mut client, json!({"progressToken": token, "progress": progress}));
         sleep(Duration::from_secs(1)).await;
     }
+    let infinite = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": "infinite"}});
+    let infinite = infinite.to_string().replace(r#""infinite""#, "1e999");
+    assert_eq!(client.send_raw(infinite.as_bytes()), [] as [Value; 0]);
     settle(&mut client).await;
     // Only the first report counts, which arrived at once.
     assert_eq!(began.elapsed().as_secs(), 10);

@@ -76,6 +76,51 @@ async fn forever() -> Json<Option<u8>> {
     std::future::pending().await
 }
 
+/// Report progress every second.
+#[tool]
+async fn reports_forever(ctx: &Context) {
+    for step in 1_u32.. {
+        ctx.progress(step, u32::MAX, "more");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// What a call sends does not extend its grace period of five seconds. After it, a client that does not read has as much
+/// time again until it must read the error.
+#[tokio::test(start_paused = true)]
+async fn calls_that_send_messages_fail_after_the_grace_period() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
+
+    for pause in [0, 7] {
+        let server = empty().with::<reports_forever>().build().unwrap();
+        let (near, far) = duplex(64);
+        let (reader, writer) = split(far);
+        let serving = tokio::spawn(async move { server.serve(reader, writer).await });
+        let (reader, mut writer) = split(near);
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "progressToken": 1,
+        });
+        let params = json!({"name": "reports_forever", "_meta": meta});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        writer.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+        writer.shutdown().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        let mut lines = BufReader::new(reader).lines();
+        let reading = async {
+            let mut last = String::new();
+            while let Some(line) = lines.next_line().await.unwrap() {
+                last = line;
+            }
+            last
+        };
+        let last = tokio::time::timeout(Duration::from_secs(60), reading).await.expect("the call has not ended");
+        assert!(last.contains("the server is shutting down"), "{pause}: {last}");
+        serving.await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn the_calls_in_flight_of_a_connection_are_limited() {
     let mut client = empty().with::<forever>().with::<two::zebra>().max_in_flight(2).test_client(Revision::V2025_11_25);

@@ -59,6 +59,7 @@ fn choices_can_be_booleans() {
         (r#""sizes.s":true,"sizes.Large":false,"grades.a":false"#, vec![Size::Small], Some(vec![])),
         (r#""sizes.s":false,"grades.C":true,"grades.a":true,"grades.b":null"#, vec![], Some(vec![Grade::A, Grade::C])),
         (r#""sizes.Large":true"#, vec![Size::Large], None),
+        (r#""sizes.Large":true,"grades.a":null"#, vec![Size::Large], None),
         (r#""sizes":["s"],"sizes.Large":true"#, vec![Size::Small], None),
     ] {
         let result = format!(r#"{{"action":"accept","content":{{{content}}}}}"#);

@@ -231,6 +231,7 @@ fn detailed() -> SampleRequest {
         .with_stop_sequences(["a", "b"])
         .with_model_hint("sonnet")
         .with_model_hint("claude")
+        .cost(0.9)
         .cost(0.1)
         .speed(0.2)
         .intelligence(1.0)
@@ -359,6 +360,8 @@ fn sampling_requests_are_encoded_for_each_revision() {
         "stopSequences": ["a", "b"], "metadata": { "provider": { "top_k": 3 } },
     });
     assert_eq!(params(&detailed(), Revision::V2026_07_28), expected);
+    let text_of_request = encoded_question(&detailed(), Revision::V2026_07_28).unwrap();
+    assert_eq!(text_of_request.matches("costPriority").count(), 1, "the last value replaces the others");
     expected["messages"] = json!([
         { "role": "user", "content": text("Hello") },
         { "role": "assistant", "content": text("Hi") },
@@ -437,6 +440,13 @@ fn invalid_sampling_requests_are_rejected() {
             Revision::V2026_07_28,
             "tool results must be the only content of a user message",
         ),
+        (
+            ask()
+                .with_message(Role::Assistant, tool_use())
+                .with_message(Role::Assistant, SampleToolResult::new("1", "a")),
+            Revision::V2026_07_28,
+            "tool results must be the only content of a user message",
+        ),
     ] {
         assert_eq!(encoded_question(&ask, revision), Err(Fault::Internal(expected.to_owned())));
     }
@@ -463,8 +473,15 @@ fn forms_with_a_schema_are_encoded_for_each_revision() {
         let question: Value = serde_json::from_str(&question).unwrap();
         assert_eq!((&question["params"]["mode"], &question["params"]["requestedSchema"]), (&mode, &expected));
     }
-    let list = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"enum": ["x"]}}}});
-    assert!(encoded_question(&FormElicitation::new("a", "b", list), Revision::V2025_06_18).is_err());
+    let titled = json!([{"const": "x", "title": "X"}]);
+    for field in [
+        json!({"type": "array", "items": {"enum": ["x"]}}),
+        json!({"type": "string", "oneOf": titled}),
+        json!({"type": "string", "anyOf": titled}),
+    ] {
+        let form = json!({"type": "object", "properties": {"a": field}});
+        assert!(encoded_question(&FormElicitation::new("a", "b", form), Revision::V2025_06_18).is_err(), "{field}");
+    }
     for nested in [
         json!({"type": "object", "properties": {"x": {"type": "string"}}}),
         json!({"properties": {"x": {"type": "string"}}}),

@@ -150,6 +150,24 @@ async fn a_signal_lets_the_readiness_check_fail_first() {
     assert_eq!(soon(ended).await.unwrap(), Some(0));
 }
 
+/// Each option keeps what the options before it have set.
+#[tokio::test]
+async fn options_allow_hosts_and_origins() {
+    let (host, origin) = ("mcp.example.com", "https://app.example.com");
+    let proxies = ["--trusted-proxies", "10.0.0.0/8"];
+    let server = Process::start("off", &["--allow-host", host, "--allow-origin", origin, proxies[0], proxies[1]]);
+    for (host, origin, status) in [
+        (host, origin, 200),
+        (host, "https://mcp.example.com", 200),
+        (host, "https://other.example.com", 403),
+        ("app.example.com", origin, 403),
+        ("localhost", origin, 403),
+    ] {
+        let request = initialize("2025-11-25").with("host", host).with("origin", origin);
+        assert_eq!(server.connect().await.send(&request).await.0.status, status, "{host} {origin}");
+    }
+}
+
 /// Programs can read the address from a file instead of the log.
 #[test]
 fn the_endpoint_url_is_written_to_a_file() {

@@ -259,14 +259,16 @@ async fn a_call_without_notifications_is_answered_with_json() {
 #[tokio::test]
 async fn a_long_call_is_kept_alive() {
     use std::time::Duration;
-    let options = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
-    let (gate, endpoint) = serve_with(options).await;
-    let mut response = endpoint.open(&call("waits")).await;
-    assert!(response.event().await.unwrap().is_comment);
-    assert!(response.event().await.unwrap().is_comment);
-    gate.open();
-    assert_eq!(response.message().await.unwrap()["result"]["content"][0]["text"], "waited");
-    assert!(response.messages().await.is_empty());
+    for interval in [Duration::ZERO, Duration::from_millis(5)] {
+        let options = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(interval);
+        let (gate, endpoint) = serve_with(options).await;
+        let mut response = endpoint.open(&call("waits")).await;
+        assert!(response.event().await.unwrap().is_comment);
+        assert!(response.event().await.unwrap().is_comment);
+        gate.open();
+        assert_eq!(response.message().await.unwrap()["result"]["content"][0]["text"], "waited");
+        assert!(response.messages().await.is_empty());
+    }
 }
 
 /// This applies to JSON responses and to streams.

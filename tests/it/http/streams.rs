@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{Context, Fault, HttpOptions, function::MethodEntry, http::ListenerOptions};
 use serde_json::{Value, json};
 
 use super::{
     client::{Endpoint, Response, Session},
     request::stateless,
-    serve, serve_each,
+    serve, serve_each, serve_with, server,
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -243,6 +243,17 @@ async fn a_change_is_sent_on_one_stream_of_each_client() {
     assert_eq!((rest.len(), rest[0].get("method")), (1, None), "{rest:?}");
 }
 
+/// A year and more, for authors who want no comments or timeouts.
+#[tokio::test]
+async fn periods_may_have_any_length() {
+    let listener = ListenerOptions::default().header_timeout(Duration::MAX);
+    let (_, endpoint) = serve_with((HttpOptions::default().keep_alive(Duration::MAX), listener)).await;
+    let session = endpoint.session("2025-11-25").await;
+    let stream = endpoint.open(&session.get()).await;
+    assert_eq!(stream.status, 200);
+    assert_eq!(endpoint.send(&session.ping()).await.status, 200);
+}
+
 /// The first one stays open as long as the second one, since its client would open it again, and end the second one.
 #[tokio::test]
 async fn a_second_get_replaces_the_first() {
@@ -255,8 +266,15 @@ async fn a_second_get_replaces_the_first() {
             assert!(second.event().await.unwrap().is_comment);
             assert!(first.event().await.expect("the first stream ended").is_comment);
         }
-        drop(second);
-        assert_eq!(first.messages().await, Vec::<Value>::new());
+        // The end of one that was replaced does not affect others.
+        let mut third = endpoint.open(&session.get()).await;
+        drop(first);
+        for _ in 0..3 {
+            assert!(third.event().await.unwrap().is_comment);
+            assert!(second.event().await.expect("the second stream ended").is_comment);
+        }
+        drop(third);
+        assert_eq!(second.messages().await, Vec::<Value>::new());
     }
 }
 
@@ -348,4 +366,19 @@ async fn a_session_sets_its_log_level() {
     let set = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "emergency"}});
     assert_eq!(endpoint.send(&session.post(&set)).await.outcome(), (200, 0));
     assert_eq!(endpoint.send(&session.call(2, "floods")).await.text(), "flooded");
+}
+
+/// The exchange of a notification has ended when its function sends something.
+#[tokio::test]
+async fn messages_of_a_notification_are_sent_on_the_general_stream() {
+    let note = MethodEntry::new("com.example/note", json!({"type": "object"}), async |_: Value, ctx: Context| {
+        ctx.error("noted");
+        Ok::<_, Fault>(json!({}))
+    });
+    let endpoint = Endpoint::start(server().1.with_entry(note), HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut stream = endpoint.open(&session.get()).await;
+    let message = json!({"jsonrpc": "2.0", "method": "com.example/note"});
+    assert_eq!(endpoint.send(&session.post(&message)).await.status, 202);
+    assert_eq!(stream.message().await.unwrap()["params"]["data"], "noted");
 }

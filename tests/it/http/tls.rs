@@ -419,6 +419,21 @@ async fn idle_and_stalled_connections_end() {
     }
 }
 
+/// Output that a client has refused does not wait for it.
+#[tokio::test]
+async fn a_response_that_is_reset_does_not_stall_its_connection() {
+    let short = Duration::from_millis(300);
+    let server = TlsServer::start(ListenerOptions::default().write_timeout(short)).await;
+    let client = server.http2_with(h2::client::Builder::new().initial_window_size(10_000)).await;
+    let long = stateless("tools/call", &json!({"name": "long", "arguments": {"length": 1 << 20}}));
+    drop(client.open(&long).await);
+    let text = tokio::spawn(async move { client.text(&call("waits")).await });
+    server.gate.has_begun(1).await;
+    tokio::time::sleep(5 * short).await;
+    server.gate.open();
+    assert_eq!(soon(text).await.unwrap(), "waited");
+}
+
 /// The client of two sessions answers no pings. It reads a response of the first session, and only receives what keeps
 /// the stream of the second one alive.
 #[tokio::test]

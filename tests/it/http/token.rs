@@ -86,3 +86,28 @@ fn a_file_without_a_token_is_an_error() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && stderr.contains(&expected), "{stderr}");
 }
+
+/// A file that others may read is used, with a warning.
+#[test]
+fn a_token_that_others_may_read_is_warned_about() {
+    use std::{
+        io::{BufRead as _, BufReader},
+        os::unix::fs::PermissionsExt as _,
+        process::Stdio,
+    };
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    fs::write(&path, "a-token").unwrap();
+    for (mode, is_warned) in [(0o600, false), (0o640, true), (0o604, true)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = fixture_at("127.0.0.1:0", "warn");
+        let mut child =
+            command.arg("--token-file").arg(&path).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let before: Vec<_> = lines.take_while(|line| !line.contains("listens on http")).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(before.iter().any(|line| line.contains("chmod 600")), is_warned, "{mode:o}: {before:?}");
+    }
+}

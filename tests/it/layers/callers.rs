@@ -101,6 +101,8 @@ async fn rates_are_limited_per_caller() {
         (None, None, [true, true, false]),
         (None, Some("10.0.0.1:80"), [true, true, false]),
         (None, Some("10.0.0.2:80"), [true, true, false]),
+        // A user whose name is that of a network.
+        (Some("network 10.0.0.1"), None, [true, true, false]),
         (None, Some("[::ffff:10.0.0.2]:81"), [false; 3]),
         (None, Some("[2001:db8::1]:80"), [true, true, false]),
         // The same network.

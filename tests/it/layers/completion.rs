@@ -63,7 +63,7 @@ async fn completions_pass_through_layers() {
         let mut client = server().layer(Watch("a", events.clone())).test_client(revision);
         let params = json!({
             "ref": template(),
-            "argument": {"name": "street", "value": "main"},
+            "argument": {"name": "street", "value": "main", "context": {"arguments": {"city": "Rome"}}},
             "context": {"arguments": {"city": "Bern"}},
         });
         let result = client.request("completion/complete", params).await.unwrap();

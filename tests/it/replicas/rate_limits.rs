@@ -136,6 +136,18 @@ async fn layers_and_servers_do_not_share_a_budget() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn layers_of_mounted_servers_share_no_budget() {
+    let limited = |server: Server, name: &'static str| {
+        server.layer_for(move |entry| entry.name.ends_with(name), RateLimit::new(5, HOUR))
+    };
+    let inner = limited(Server::empty("coins", "1.0.0").with::<toss>(), "toss");
+    let outer = limited(Server::empty("dice", "1.0.0").with::<roll>(), "roll").mount("coins", inner);
+    let mut client = outer.backend(MemoryBackend::default()).test_client(Revision::V2026_07_28);
+    assert_eq!(passing(&mut client, 9).await, 5);
+    assert!(passes(&mut client, "coins_toss").await);
+}
+
 /// The state of the budget outlives the process.
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_refill_the_budget() {

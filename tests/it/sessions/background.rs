@@ -121,6 +121,17 @@ async fn a_handle_lists_the_open_sessions() {
 }
 
 #[tokio::test]
+async fn a_client_is_reachable_once_it_is_initialized() {
+    let server = server();
+    let handle = server.handle();
+    let mut client = Client::open(server, Revision::V2025_11_25, &json!({}));
+    for is_initialized in [false, true] {
+        assert_eq!(handle.sessions()[0].is_reachable().await, is_initialized);
+        client.notify("notifications/initialized");
+    }
+}
+
+#[tokio::test]
 async fn a_handle_pings_sessions() {
     let (server, _outcomes) = background_server();
     let mut client = Client::open(server, Revision::V2025_03_26, &json!({}));

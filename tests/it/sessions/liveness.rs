@@ -110,6 +110,27 @@ async fn a_silent_client_is_pinged_and_its_session_ends() {
     }
 }
 
+/// The two options may be set in any order.
+#[tokio::test(start_paused = true)]
+async fn the_time_to_answer_may_be_set_before_the_interval() {
+    let limit = LIMIT / 10;
+    let server = server().ping_timeout(limit).ping_interval(INTERVAL).build().unwrap();
+    let start = Instant::now();
+    let mut client = StreamClient::open(server, Revision::V2025_11_25).await;
+    while client.next().await.is_some() {}
+    assert!(start.elapsed() < INTERVAL + 2 * limit, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_may_have_any_time_to_answer() {
+    let (server, _) = pinging_server(INTERVAL, Duration::MAX);
+    let mut client = StreamClient::open(server.build().unwrap(), Revision::V2025_11_25).await;
+    for _ in 0..2 {
+        let ping = tokio::time::timeout(2 * INTERVAL, client.next()).await.unwrap().unwrap();
+        client.respond(&ping).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_either_is_disconnected() {
     let (server, _) = pinging_server(INTERVAL, LIMIT);

@@ -170,6 +170,19 @@ async fn an_error_response_answers_a_ping() {
     assert_eq!(client.text(1).await, "responsive");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_ping_that_is_not_answered_fails_and_is_cancelled() {
+    let mut client = Client::open(server(), Revision::V2025_11_25, &json!({}));
+    client.call(1, "pings");
+    let ping = client.request("ping").await;
+    let cancelled = client.next().await;
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &ping["id"])
+    );
+    assert_eq!(client.error(1).await, "the client did not answer `ping` within 30s");
+}
+
 #[tokio::test]
 async fn revisions_without_ping_refuse_to_send_one() {
     let mut client = server().test_client(Revision::V2026_07_28);

@@ -42,6 +42,31 @@ async fn roots_are_cached_if_the_client_announces_changes() {
 }
 
 #[tokio::test]
+async fn the_tasks_of_a_session_know_its_cached_roots() {
+    /// Look at the roots, as a task.
+    #[tool(task)]
+    async fn roots_later(ctx: &Context) -> Result<String, Fault> {
+        Ok(ctx.roots().await?[0].uri.clone())
+    }
+
+    let mut client = Client::open(server().with::<roots_later>(), Revision::V2025_11_25, &announcing());
+    client.notify("notifications/initialized");
+    client.call(1, "roots");
+    let question = client.request("roots/list").await;
+    client.respond(&question, &root("file:///a"));
+    assert_eq!(client.text(1).await, "file:///a");
+    let params = json!({"name": "roots_later", "task": {}});
+    client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}));
+    let task = client.next().await["result"]["task"]["taskId"].take();
+    client.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": {"taskId": task}}));
+    let mut next = client.next().await;
+    while next["method"] == "notifications/tasks/status" {
+        next = client.next().await;
+    }
+    assert_eq!(next["result"]["content"][0]["text"], "file:///a", "{next}");
+}
+
+#[tokio::test]
 async fn a_change_of_roots_invalidates_the_cache() {
     for revision in mcp_tests::revisions(|expected| expected.sessions) {
         let mut client = Client::open(server(), revision, &announcing());

@@ -6,6 +6,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use mcp_runtime::{Context, function::ResourceEntry};
+
 use super::*;
 
 /// A temporary directory, deleted on drop.
@@ -88,6 +90,9 @@ fn invalid_front_matter_is_reported() {
         assert!(problems[0].contains(expected), "{shown}: {problems:?}");
         assert!(problems[0].starts_with(&format!("`{}` ", folder.0.join("one/SKILL.md").display())), "{problems:?}");
     }
+    let folder = Folder::new();
+    folder.write("one/SKILL.md", verbose.replacen('é', "", 1));
+    assert_eq!(problems(&[&folder.0]), [""; 0]);
 }
 
 #[test]
@@ -177,6 +182,19 @@ async fn several_directories_are_served_together() {
     }
 }
 
+#[tokio::test]
+async fn a_directory_is_hidden_with_its_skills_although_another_name_begins_with_its_own() {
+    let folder = Folder::new();
+    folder.skill("team/one");
+    folder.skill("teams/two");
+    let server = Server::empty("hidden", "1.0.0").with_skills(&folder.0);
+    let mut client = client(server.visible_to(|_, entry| entry.name != "one"));
+    for (uri, is_visible) in [("skill://team", false), ("skill://teams", true)] {
+        let read = client.request("resources/directory/read", json!({"uri": uri})).await;
+        assert_eq!(read.is_ok(), is_visible, "{uri}: {read:?}");
+    }
+}
+
 /// Has the URI of a file of a skill.
 #[resource("skill://git-workflow/SKILL.md")]
 fn same_uri() -> &'static str {
@@ -191,6 +209,8 @@ fn a_resource_with_the_uri_of_a_skill_file_is_rejected() {
         "{error}"
     );
     assert!(Server::empty("free", "1.0.0").with::<same_uri>().check().is_ok());
+    let optional = ResourceEntry::new("skill://git-workflow/SKILL.md", "same", async |_: Value, _: Context| "");
+    assert!(server().with_entry(optional.optional()).check().is_ok());
 }
 
 #[tokio::test]

@@ -100,7 +100,10 @@ fn invalid_command_lines_are_rejected() {
 
 #[test]
 fn a_failed_call_fails_the_command() {
-    let output = run(fixture().args(["--call", "fails"]));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("\"isError\":true"));
+    for (tool, part) in [("fails", r#""isError":true"#), ("nowhere", r#""error":{"code":-32602"#)] {
+        let output = run(fixture().args(["--call", tool]));
+        assert_eq!(output.status.code(), Some(1), "{tool}");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains(part), "{shown}");
+    }
 }

@@ -167,6 +167,20 @@ async fn tasks_above_the_limit_are_rejected() {
     }
 }
 
+/// Requests for results wait for as long as their tasks exist.
+#[tokio::test]
+async fn requests_about_tasks_are_limited_like_calls() {
+    let mut client = ValidatingClient::connect(server(&Arc::default()).max_in_flight(2), V2025_11_25);
+    let id = client.start_task("work", json!({"label": "it"})).await;
+    for _ in 0..2 {
+        client.send("tasks/result", json!({"taskId": id}));
+    }
+    for method in ["tasks/result", "tasks/get", "tasks/cancel"] {
+        let error = client.task_request(method, &id).await.unwrap_err();
+        assert_eq!((error.code, &*error.message), (-32603, "too many requests in flight: the limit is 2"), "{method}");
+    }
+}
+
 /// Functions hold their arguments until they end, however many tasks a client may create.
 #[tokio::test]
 async fn the_arguments_of_unfinished_tasks_are_bounded() {

@@ -5,7 +5,7 @@ use std::fmt;
 use mcp_runtime::{
     __private::{BackendHook, BackendOperation, TestBackend},
     auth::Principal,
-    backend::{Backend, BackendError, BackendFuture, MemoryBackend},
+    backend::{Backend, BackendError, BackendFuture, MemoryBackend, RecordCondition, Records as _},
 };
 use mcp_tests::backend::{Health, UnreliableBackend};
 
@@ -249,6 +249,22 @@ async fn a_result_outlives_a_failure_of_the_backend() {
         wait_until(|| failed.load(Ordering::SeqCst) > before).await;
         is_down.store(0, Ordering::SeqCst);
         assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done", "{panics}");
+    }
+}
+
+/// A client must not take a result that is gone for an empty one.
+#[tokio::test]
+async fn a_task_whose_result_is_gone_is_unknown() {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
+        let (backend, gate) = (Arc::new(MemoryBackend::default()), Arc::<Gate>::default());
+        let mut client = connect(server(&gate).backend(Arc::clone(&backend)), revision);
+        gate.open();
+        let id = client.start_task("long_text", json!({"length": 3000})).await;
+        assert_eq!(text(&result(&mut client, &id).await).len(), 3000, "{revision}");
+        assert!(backend.delete(&format!("mcp/1/task-result/{id}"), RecordCondition::Always).await.unwrap());
+        let method = if client.is_stateless() { "tasks/get" } else { "tasks/result" };
+        let error = client.task_request(method, &id).await.unwrap_err();
+        assert_eq!((error.code, &*error.message), (-32602, "invalid params: task not found or expired"), "{revision}");
     }
 }
 

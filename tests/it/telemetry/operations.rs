@@ -133,6 +133,21 @@ async fn every_request_has_a_span_and_a_measurement() {
     }
 }
 
+/// The message of such an error repeats a header and an argument, which telemetry must not learn.
+#[tokio::test]
+async fn the_values_of_headers_that_do_not_match_are_not_recorded() {
+    let spans = Spans::default();
+    let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
+    let server = server(&Arc::new(Recorder::default()));
+    let mut client = client(server, TRANSPORTS[1], Revision::V2026_07_28).with_header("mcp-name", "secret");
+    let id = client.send_request("tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}}));
+    let error = client.response(id).await.unwrap_err();
+    assert!(error.code == -32020 && error.message.contains("secret"), "{error:?}");
+    let span = spans.take("mcp.request", "tools/call").await;
+    assert_eq!(span["error.type"], "-32020", "{span:?}");
+    assert!(span.values().all(|value| !value.contains("secret")), "{span:?}");
+}
+
 #[tokio::test]
 async fn panics_time_outs_and_cancellations_are_errors_of_their_own() {
     let spans = Spans::default();

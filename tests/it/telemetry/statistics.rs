@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use mcp_tests::backend::{Health, UnreliableBackend};
+
 use super::*;
 
 #[tokio::test]
@@ -96,6 +98,22 @@ async fn operations_of_a_shared_backend_are_measured() {
     client.tools().await.unwrap();
     let recorded = recorder.take();
     assert!(recorded.contains(&"backend insert -".to_owned()), "{recorded:?}");
+}
+
+/// An operation that takes too long is an error as well.
+#[tokio::test(start_paused = true)]
+async fn failures_of_a_shared_backend_are_measured() {
+    for (health, error) in [(Health::Failing, "unavailable"), (Health::Full, "full"), (Health::Hanging, "cancelled")] {
+        let (recorder, backend) = (Arc::new(Recorder::default()), Arc::new(UnreliableBackend::default()));
+        backend.set_health(health);
+        let mut client = client(server(&recorder).backend(backend), TRANSPORTS[1], Revision::V2025_11_25);
+        client.tools().await.unwrap_err();
+        // The request does not wait for the end of the operation.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let recorded = recorder.take();
+        let mut failed = recorded.iter().filter(|line| line.starts_with("backend ") && !line.ends_with(" -"));
+        assert!(failed.next().is_some_and(|line| line.ends_with(error)), "{error}: {recorded:?}");
+    }
 }
 
 /// A call that completes in place is in flight while it runs.

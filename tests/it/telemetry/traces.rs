@@ -182,6 +182,26 @@ async fn functions_hand_the_context_of_their_span_on_or_else_that_of_the_client(
     }
 }
 
+/// Other services get what telemetry returns, so it must be valid.
+#[tokio::test]
+async fn an_invalid_context_of_telemetry_is_not_handed_on() {
+    struct Invalid;
+
+    impl Telemetry for Invalid {
+        fn inject(&self, _: &Span) -> TraceCarrier<'static> {
+            TraceCarrier {
+                traceparent: Some("00".into()),
+                tracestate: Some("a=1".into()),
+                baggage: Some("user=ada".into()),
+            }
+        }
+    }
+
+    let server = Server::empty("handing-on", "1.0.0").with::<hand_on>().telemetry(Invalid);
+    let mut client = server.test_client(Revision::V2026_07_28);
+    assert_eq!(client.call("hand_on", ()).await.unwrap().text(), "baggage=user=ada");
+}
+
 /// The lines of the log name the principal even if exported spans must not.
 #[tokio::test]
 async fn json_names_trace_session_request_and_principal() {
@@ -291,6 +311,31 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_question_of_a_task_carries_its_trace_and_its_task() {
+    /// Count the roots.
+    #[tool(task)]
+    async fn counts_roots(ctx: &Context) -> Result<String, mcp_runtime::Fault> {
+        Ok(ctx.roots().await?.len().to_string())
+    }
+
+    let server = server(&Arc::new(Recorder::default())).with::<counts_roots>();
+    let mut client = server.test_client(Revision::V2025_11_25).answering(|_| Value::Null);
+    let params = json!({"name": "counts_roots", "task": {}});
+    let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
+    client.send_request("tasks/result", json!({"taskId": task}));
+    let question = loop {
+        let mut received = client.notifications().into_iter();
+        if let Some(question) = received.find(|message| message["method"] == "roots/list") {
+            break question;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let meta = &question["params"]["_meta"];
+    let related = &meta["io.modelcontextprotocol/related-task"]["taskId"];
+    assert_eq!((&meta["traceparent"], related), (&json!(TRACE), &task), "{question}");
 }
 
 /// The span of the request ends with its response, so the span of the task is not inside of it.

@@ -11,7 +11,7 @@ use mcp_runtime::{
     function::{EarlierArguments, TaskStatus},
     layers::Rate,
     prompt, resource,
-    testing::TestClient,
+    testing::{GetPromptResult, ListedEntry, ReadResult, TestClient},
     tool,
 };
 use serde_json::{Value, json};
@@ -99,6 +99,19 @@ async fn progress_is_returned_with_the_result() {
         let error = client.call_with_progress("missing", ()).await.unwrap_err();
         assert_eq!(error.code, -32602, "{revision}");
     }
+}
+
+#[test]
+fn results_are_read_by_name() {
+    let contents = json!([{"uri": "a:b", "mimeType": "text/plain", "text": "a"}, {"blob": "AQI="}, {"text": "c"}]);
+    let read = ReadResult(json!({"contents": contents}));
+    assert_eq!((read.text().as_str(), read.bytes(), read.mime_type()), ("a\nc", Some(vec![1, 2]), Some("text/plain")));
+    let messages = json!([{"content": {"text": "a"}}, {"content": {"type": "image"}}, {"content": {"text": "c"}}]);
+    let prompt = GetPromptResult(json!({"description": "Prompt.", "messages": messages}));
+    assert_eq!((prompt.text().as_str(), prompt.description()), ("a\nc", Some("Prompt.")));
+    let entry = ListedEntry(json!({"name": "one", "title": "One", "description": "First.", "uriTemplate": "a:{b}"}));
+    assert_eq!((entry.name(), entry.title(), entry.description()), ("one", Some("One"), Some("First.")));
+    assert_eq!(entry.uri(), Some("a:{b}"));
 }
 
 #[tokio::test]

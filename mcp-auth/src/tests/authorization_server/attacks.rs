@@ -35,6 +35,10 @@ async fn untrusted_redirect_uris_and_clients_end_on_a_page() {
     assert_eq!(world.visit(&mut Browser::default(), "GET", &twice, "").await.status, 400);
     let long = "x".repeat(1025);
     assert_eq!(world.authorize(&mut Browser::default(), &[("state", &long)]).await.status, 400);
+    let several = world.register(&json!({"redirect_uris": [REDIRECT, "https://app.example/other"]})).await.json();
+    let changes = [("client_id", several["client_id"].as_str().unwrap()), ("redirect_uri", "")];
+    let page = world.authorize(&mut Browser::default(), &changes).await;
+    assert_eq!((page.status, page.header("location")), (400, ""), "none of several is chosen: {page:?}");
 }
 
 /// Once the redirect URI is trusted, the client is told, with the issuer against mix-up.
@@ -128,6 +132,17 @@ async fn a_code_is_bound_to_client_redirect_uri_challenge_and_resource() {
     let late = world.code(&[]).await;
     world.clock.advance(Duration::from_secs(61));
     assert_eq!(world.exchange(&late, &[]).await.json()["error"], "invalid_grant");
+}
+
+/// A short verifier can be guessed from its challenge.
+#[tokio::test]
+async fn verifiers_have_the_length_of_the_standard() {
+    let world = World::new().await;
+    for (length, status) in [(42, 400), (43, 200), (128, 200), (129, 400)] {
+        let verifier = "x".repeat(length);
+        let code = world.code(&[("code_challenge", &hash(&verifier))]).await;
+        assert_eq!(world.exchange(&code, &[("code_verifier", &verifier)]).await.status, status, "{length}");
+    }
 }
 
 #[tokio::test]
@@ -246,6 +261,21 @@ async fn logins_without_a_question_lock_no_user_out() {
     }
 }
 
+#[tokio::test]
+async fn an_hour_after_many_logins_without_a_question_the_user_is_not_asked() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    world.log_in(&mut browser, &[]).await;
+    for _ in 0..20 {
+        let login = world.authorize(&mut browser, &[]).await;
+        world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    }
+    for (seconds, status) in [(0, 200), (3500, 200), (110, 303)] {
+        world.clock.advance(Duration::from_secs(seconds));
+        assert_eq!(world.authorize(&mut browser, &[]).await.status, status, "{seconds}");
+    }
+}
+
 /// Cookies that are too long together make every request fail.
 #[tokio::test]
 async fn the_oldest_logins_of_a_browser_end_if_their_cookies_are_too_long() {
@@ -336,6 +366,7 @@ async fn forged_answers_to_the_consent_page_are_rejected() {
         (&[("cookie", &cookie)], &broken, 400),
         (&[("cookie", &cookie)], &undecided, 400),
         (&[("cookie", &cookie)], &String::new(), 400),
+        (&[("cookie", &cookie), ("sec-fetch-site", "none")], &body, 303),
         (&[("cookie", &cookie), ("origin", ISSUER), ("sec-fetch-site", "same-origin")], &body, 303),
     ] {
         let response = world.send("POST", "/authorize", headers, body).await;

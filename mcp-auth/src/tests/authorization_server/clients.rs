@@ -71,6 +71,33 @@ async fn registrations_are_checked() {
 }
 
 #[tokio::test]
+async fn a_registration_states_what_the_client_gets() {
+    let world = World::new().await;
+    let (post, both) = ("client_secret_post", json!(["authorization_code", "refresh_token"]));
+    for (mut metadata, mut expected) in [
+        (json!({}), json!({"grant_types": ["authorization_code"], "token_endpoint_auth_method": "none"})),
+        (
+            json!({"grant_types": both, "token_endpoint_auth_method": post, "client_name": "x".repeat(101)}),
+            json!({
+                "grant_types": both, "token_endpoint_auth_method": post, "client_name": "x".repeat(100),
+                "client_secret_expires_at": 0,
+            }),
+        ),
+    ] {
+        metadata["redirect_uris"] = json!([REDIRECT]);
+        (expected["redirect_uris"], expected["response_types"]) = (json!([REDIRECT]), json!(["code"]));
+        let mut registered = world.register(&metadata).await.json();
+        let mut remove = |name| registered.as_object_mut().unwrap().remove(name).unwrap_or_default();
+        let (id, secret) = (remove("client_id"), remove("client_secret"));
+        assert_eq!(registered, expected);
+        let client = [("client_id", id.as_str().unwrap()), ("client_secret", secret.as_str().unwrap_or_default())];
+        let code = world.code(&client[..1]).await;
+        let tokens = world.exchange(&code, &client).await.json();
+        assert_eq!(tokens["refresh_token"].is_string(), expected["grant_types"] == both, "{tokens}");
+    }
+}
+
+#[tokio::test]
 async fn a_registered_client_logs_in_with_its_secret_and_another_port() {
     let world = World::new().await;
     let metadata = json!({

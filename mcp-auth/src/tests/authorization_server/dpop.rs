@@ -348,3 +348,12 @@ async fn a_proof_is_accepted_once_for_every_grant_type() {
         tokens = response.json();
     }
 }
+
+/// Clients that have a key name it at every server.
+#[tokio::test]
+async fn a_server_that_binds_no_tokens_ignores_keys() {
+    let (world, key) = (World::new().await, key());
+    let code = world.code(&[("dpop_jkt", &thumbprint(&key))]).await;
+    let tokens = exchange(&world, &[&proof(&world, &key, TOKEN, json!({}))], &code, &[]).await;
+    assert_eq!((tokens.status, &tokens.json()["token_type"]), (200, &json!("Bearer")), "{tokens:?}");
+}

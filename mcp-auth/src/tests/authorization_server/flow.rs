@@ -1,10 +1,10 @@
 //! The way of a user from a client to the provider and back.
 
 use mcp_runtime::auth::Authenticator as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Browser, ISSUER, REDIRECT, RESOURCE, World, records::stored};
-use crate::tests::bearer;
+use crate::{AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Endpoint, Upstream, tests::bearer};
 
 #[tokio::test]
 async fn metadata_is_found_by_clients_of_every_revision() {
@@ -62,6 +62,7 @@ async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
     assert_eq!(metadata["authorization_endpoint"], "https://mcp.example.com/auth/authorize");
     assert_eq!(metadata["token_endpoint"], "https://mcp.example.com/oauth/token");
     assert_eq!(metadata.get("registration_endpoint"), None);
+    assert_eq!(metadata["client_id_metadata_document_supported"], false);
     let methods = ["none", "client_secret_basic", "client_secret_post"];
     assert_eq!(metadata["token_endpoint_auth_methods_supported"], json!(methods), "no client has keys");
     assert_eq!(metadata.get("token_endpoint_auth_signing_alg_values_supported"), None);
@@ -72,7 +73,8 @@ async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
 async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
     let world = World::new().await;
     let mut browser = Browser::default();
-    let page = world.authorize(&mut browser, &[("scope", "notes:read notes:write openid")]).await;
+    let changes = [("scope", "notes:read notes:write openid"), ("response_mode", "query")];
+    let page = world.authorize(&mut browser, &changes).await;
     assert_eq!(page.status, 200, "{page:?}");
     let login = world.answer(&mut browser, &page, "approve").await;
     assert_eq!((login.status, login.header("referrer-policy")), (303, "no-referrer"));
@@ -94,7 +96,10 @@ async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
     assert_eq!(browser.0.keys().collect::<Vec<_>>(), ["__Host-mcp-browser"], "the cookie of the login is deleted");
 
     let sent = &world.issuer.received("/token")[0];
-    assert!(sent.head.to_ascii_lowercase().contains("authorization: basic "), "{}", sent.head);
+    // Without `accept`, some providers respond with a form.
+    for header in ["authorization: basic ", "accept: application/json"] {
+        assert!(sent.head.to_ascii_lowercase().contains(header), "{}", sent.head);
+    }
     for part in ["code=upstream-code", "code_verifier=", "grant_type=authorization_code"] {
         assert!(sent.body.contains(part), "{}", sent.body);
     }
@@ -246,5 +251,62 @@ async fn head_is_answered_like_get() {
         ("/token", 405),
     ] {
         assert_eq!(world.send("HEAD", path, &[], "").await.status, status, "{path}");
+    }
+}
+
+/// Returns a server with a provider of OAuth 2 and no further options.
+fn plain() -> AuthorizationServerBuilder {
+    let url = "https://id.example.com/oauth";
+    let upstream = Upstream::endpoints(url, url, url, ClientCredentials::basic("notes", "a secret")).unwrap();
+    let upstream = upstream.scopes(["user"]).with_parameter("access_type", "offline");
+    AuthorizationServer::builder(RESOURCE, upstream).unwrap()
+}
+
+async fn get(server: &AuthorizationServer, path: &str) -> http::Response<bytes::Bytes> {
+    let (routes, request) = (server.routes().remove(0), http::Request::get(path).body(bytes::Bytes::new()));
+    routes.respond(request.unwrap()).await
+}
+
+async fn metadata(server: &AuthorizationServer) -> Value {
+    serde_json::from_slice(get(server, "/.well-known/oauth-authorization-server").await.body()).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_states_only_what_it_has_and_sends_users_with_the_parameters_of_the_provider() {
+    let server = plain().build().await.unwrap();
+    let metadata = metadata(&server).await;
+    assert_eq!(metadata["grant_types_supported"], json!(["authorization_code", "refresh_token"]));
+    assert_eq!(metadata.get("scopes_supported"), None);
+    let login = get(&server, "/authorize/account").await;
+    let target = login.headers()["location"].to_str().unwrap();
+    assert!(target.contains("access_type=offline&") && target.contains("scope=user"), "{target}");
+    assert!(!target.contains("nonce="), "there is no identity token: {target}");
+}
+
+#[tokio::test]
+async fn endpoints_have_paths_of_their_own_at_the_origin_of_the_resource() {
+    for (endpoint, name) in [
+        (Endpoint::Authorization, "authorization"),
+        (Endpoint::Token, "token"),
+        (Endpoint::Registration, "registration"),
+        (Endpoint::Revocation, "revocation"),
+        (Endpoint::Introspection, "introspection"),
+        (Endpoint::PushedAuthorization, "pushed_authorization_request"),
+    ] {
+        let metadata = metadata(&plain().endpoint(endpoint, "/moved").build().await.unwrap()).await;
+        assert_eq!(metadata[format!("{name}_endpoint")], format!("{ISSUER}/moved"), "{metadata}");
+    }
+    for (path, expected) in [
+        ("/authorize", "two endpoints have the path `/authorize`"),
+        ("token", "the path `token` is invalid: expected a path such as `/token`"),
+        ("/token?a", "the path `/token?a` is invalid: expected a path such as `/token`"),
+    ] {
+        let error = plain().endpoint(Endpoint::Token, path).build().await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+    for issuer in ["https://other.example", "https://mcp.example.com:444", "https://mcp.example.com/?a"] {
+        let error = plain().issuer(issuer).err().unwrap_or_else(|| panic!("accepted: {issuer}"));
+        let expected = format!("the URL `{issuer}` is not at the origin `{ISSUER}` of the resource");
+        assert_eq!(error.to_string(), expected);
     }
 }

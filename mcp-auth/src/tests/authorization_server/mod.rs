@@ -55,6 +55,8 @@ struct Provider {
     /// The response of the user endpoint.
     user: Value,
     has_refresh_tokens: bool,
+    /// Whether servers that are started from now on find a user endpoint.
+    has_users: bool,
     /// Whether servers that are started from now on use discovery and identity tokens.
     is_openid: bool,
     /// The claim that identifies users at servers that are started from now on.
@@ -147,6 +149,7 @@ impl World {
             claims: json!({}),
             user: json!({"sub": "ada"}),
             has_refresh_tokens: true,
+            has_users: true,
             is_openid: true,
             subject_claim: "sub",
         };
@@ -389,7 +392,7 @@ fn respond(issuer: &TestIssuer, provider: Arc<Mutex<Provider>>) {
                 "jwks_uri": format!("{url}/keys"),
                 "authorization_endpoint": format!("{url}/auth"),
                 "token_endpoint": format!("{url}/token"),
-                "userinfo_endpoint": format!("{url}/me"),
+                "userinfo_endpoint": provider.has_users.then(|| format!("{url}/me")),
                 "authorization_response_iss_parameter_supported": provider.claims["iss"].is_string(),
             })),
             "/keys" => Reply::Json(json!({"keys": [signer.jwk()]})),

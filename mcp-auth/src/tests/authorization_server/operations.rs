@@ -323,6 +323,8 @@ async fn without_tls_the_user_confirms_the_login() {
     let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
     let login = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &answer).await;
     assert_eq!(login.status, 303, "{login:?}");
+    let cookie = login.header("set-cookie");
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Lax"), "not all browsers accept `Secure` here: {cookie}");
     let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     assert_eq!((page.status, page.header("location")), (200, ""), "{page:?}");
     assert!(page.body.contains("<h1>Continue to <q>The App</q>?</h1>"), "{page:?}");

@@ -5,8 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Browser, REDIRECT, World};
-use crate::{jose::Jws, tests::RESOURCE};
+use super::{Browser, ISSUER, REDIRECT, World};
+use crate::{
+    jose::Jws,
+    tests::{RESOURCE, bearer},
+};
 
 /// Begins a login, and returns with these parameters.
 async fn outcome(world: &World, parameters: &[(&str, &str)]) -> Option<String> {
@@ -246,4 +249,69 @@ async fn a_provider_that_hangs_ends_the_login() {
     let began_at = Instant::now();
     assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), Some("temporarily_unavailable"));
     assert!(began_at.elapsed() < Duration::from_secs(10), "{:?}", began_at.elapsed());
+}
+
+/// Without a user endpoint, only the refresh tokens of the provider tell whether a login still exists.
+#[tokio::test]
+async fn a_provider_without_a_user_endpoint_is_asked_with_its_refresh_tokens_only() {
+    let world = World::new().await;
+    world.provider(|provider| provider.has_users = false);
+    let world = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    let tokens = world.tokens().await;
+    world.provider(|provider| {
+        provider.token = Some((200, json!({"access_token": "next", "refresh_token": "next"})));
+    });
+    let refreshed = world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(refreshed.status, 200, "{refreshed:?}");
+    world.provider(|provider| (provider.token, provider.has_refresh_tokens) = (None, false));
+    assert_eq!(world.tokens().await.get("refresh_token"), None);
+}
+
+#[tokio::test]
+async fn a_refresh_does_not_ask_for_claims_that_nothing_depends_on() {
+    let world = World::with(|builder| builder.claims([] as [&str; 0])).await;
+    let tokens = world.tokens().await;
+    world.provider(|provider| {
+        provider.token = Some((200, json!({"access_token": "next", "refresh_token": "next"})));
+    });
+    assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, 200);
+    assert!(world.issuer.received("/me").is_empty());
+}
+
+/// Providers of OAuth 2 describe users at an endpoint, some of them with numbers.
+#[tokio::test]
+async fn the_user_endpoint_identifies_users_by_the_claim_of_the_operator() {
+    let world = World::new().await;
+    world.provider(|provider| {
+        (provider.is_openid, provider.subject_claim, provider.user) = (false, "id", json!({"id": 42}));
+    });
+    let world = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    let tokens = world.tokens().await;
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    assert_eq!(identity.principal(), format!("{ISSUER}#42"));
+    let asked = world.issuer.received("/me")[0].head.to_ascii_lowercase();
+    assert!(asked.contains("authorization: bearer upstream-access"), "{asked}");
+    // The description is stored with each grant.
+    for (length, expected) in [(32 << 10, Some("temporarily_unavailable")), (31 << 10, None)] {
+        world.provider(|provider| provider.user = json!({"id": 42, "bio": "x".repeat(length)}));
+        assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), expected, "{length}");
+    }
+}
+
+#[tokio::test]
+async fn copied_claims_replace_no_claim_of_the_server() {
+    let names = ["iss", "sub", "aud", "client_id", "scope", "iat", "exp", "jti", "grant"];
+    let world = World::with(|builder| builder.claims(names)).await;
+    world.provider(|provider| {
+        provider.claims = json!({"client_id": "robot", "scope": "notes:admin", "jti": "x", "grant": "x"});
+    });
+    let tokens = world.tokens().await;
+    let claims = Jws::parse(tokens["access_token"].as_str().unwrap()).unwrap().claims().unwrap();
+    for (name, expected) in
+        [("iss", ISSUER), ("sub", "ada"), ("aud", RESOURCE), ("client_id", "app"), ("scope", "notes:read")]
+    {
+        assert_eq!(claims[name], expected, "{name}");
+    }
+    assert!(claims["jti"] != "x" && claims["grant"] != "x", "{claims:?}");
+    assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 600);
 }

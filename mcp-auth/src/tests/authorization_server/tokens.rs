@@ -361,12 +361,22 @@ async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     world.clock.advance(Duration::from_secs(3600));
     world.provider(|provider| provider.token = Some((200, json!({"access_token": "renewed", "expires_in": 3600}))));
     assert_eq!(call(identity.0.clone()).await, "renewed");
-    assert_eq!(call(identity.0.clone()).await, "renewed", "it is kept until it expires");
-    world.clock.advance(Duration::from_secs(3600));
     world.provider(|provider| provider.token = Some((503, json!({}))));
+    world.clock.advance(Duration::from_secs(3540));
+    assert_eq!(call(identity.0.clone()).await, "renewed", "it is kept until shortly before it expires");
+    world.clock.advance(Duration::from_secs(45));
     assert_eq!(call(identity.0.clone()).await, "the token of the provider is temporarily unavailable");
     world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
     assert_eq!(call(identity.0.clone()).await, "the login at the provider has ended: authorize again");
     let stranger = Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
     assert_eq!(call(stranger).await, "the caller has not logged in at the provider");
+}
+
+/// Keys verify tokens for longer than any token is valid.
+#[tokio::test]
+async fn the_lifetime_of_access_tokens_is_bounded() {
+    for (seconds, expected) in [(1, 60), (1800, 1800), (24 * 3600, 3600)] {
+        let world = World::with(|builder| builder.access_token_lifetime(Duration::from_secs(seconds))).await;
+        assert_eq!(world.tokens().await["expires_in"], expected, "{seconds}");
+    }
 }

@@ -262,8 +262,13 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
-    use crate::backend::MemoryBackend;
+    use crate::{
+        backend::{BackendFuture, MemoryBackend},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    };
 
     fn responses() -> Arc<OpenResponses> {
         let backend = Arc::new(MemoryBackend::default());
@@ -307,5 +312,66 @@ mod tests {
         assert!(has_ended(&mut second));
         drop(second);
         assert!(responses.responses.lock().is_empty());
+    }
+
+    /// The announcement of an earlier response of the same replica may arrive late.
+    #[tokio::test]
+    async fn an_earlier_response_of_the_same_replica_does_not_end_a_later_one() {
+        let (responses, session) = (responses(), Arc::<str>::from("session"));
+        let slot = responses.replica.join().await.unwrap();
+        let (earlier, later) = (responses.replica.next_id(slot), responses.replica.next_id(slot));
+        let mut response = responses.resume(&session, 7, later);
+        responses.missed();
+        responses.message(format!("session 7 {earlier}").as_bytes());
+        assert!(!has_ended(&mut response));
+        responses.message(b"session 7 1");
+        assert!(has_ended(&mut response));
+    }
+
+    #[test]
+    fn the_latest_notifications_that_were_received_are_kept() {
+        let mut record = ReaderRecord { response: 0, position: 0, is_open: true, received: Vec::new() };
+        for number in (1..=10).chain([5, 5]) {
+            record.add_received(number);
+        }
+        assert_eq!(record.received, [3, 4, 6, 7, 8, 9, 10, 5]);
+    }
+
+    /// Executes a write whose response is lost.
+    #[derive(Debug, Default)]
+    struct LostResponse(AtomicBool);
+
+    impl BackendHook for LostResponse {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            operation: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            if operation.method != BackendMethod::Set || !self.0.swap(false, Ordering::Relaxed) {
+                return run;
+            }
+            Box::pin(async {
+                run.await?;
+                Err(BackendError::Unavailable("the response was lost".to_owned()))
+            })
+        }
+    }
+
+    /// Another response is the reader from its first write on.
+    #[tokio::test]
+    async fn a_reader_whose_write_seemed_to_fail_writes_again() {
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(LostResponse::default()));
+        let replica = Arc::new(Replica::new(Arc::clone(&backend) as _, Duration::from_secs(10)));
+        let record = |response| ReaderRecord { response, position: 0, is_open: true, received: Vec::new() };
+        let written = async || ReaderRecord::load(&replica, "session").await.unwrap().unwrap().position;
+        let mut reader = Reader::open(&replica, "session", record(1)).await.unwrap();
+        backend.0.store(true, Ordering::Relaxed);
+        for position in [1, 2] {
+            reader.renew(position).await;
+            assert_eq!(written().await, position);
+        }
+        Reader::open(&replica, "session", record(2)).await.unwrap().renew(3).await;
+        reader.close(4).await;
+        assert_eq!(written().await, 3);
     }
 }

@@ -14,7 +14,7 @@ use super::{
     task::{StoredOutcome, Task, TaskStatus},
 };
 use crate::{
-    backend::{Backend, BackendError, BackendFuture, MemoryBackend, Records as _, Timestamp},
+    backend::{Backend, BackendError, BackendFuture, MemoryBackend, RecordCondition, Records as _, Timestamp},
     cluster::Cluster,
     engine::{limits::TaskLimits, replicas::Replicas},
     testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
@@ -137,6 +137,23 @@ async fn finished_tasks_count_until_they_expire() {
     let in_total = rejected("c", '5').await;
     assert!(in_total.contains("limit is 3 of all clients"), "{in_total}");
     assert_eq!([names(&store, "a").await, names(&store, "b").await], ["12", "4"]);
+}
+
+/// The tasks of `a` are stored behind those of `b`.
+#[tokio::test]
+async fn a_client_with_too_many_tasks_waits_for_the_first_of_its_own_to_expire() {
+    let (_, store) = store();
+    let limits = TaskLimits { total: 99, per_peer: 2 };
+    for (owner, name, minutes) in [("b", '1', 30), ("b", '2', 60), ("a", '3', 10), ("a", '4', 20)] {
+        let mut task = task(&store, owner, name, Duration::from_secs(60 * minutes));
+        store.insert(&mut task, limits).await.unwrap();
+    }
+    for (owner, minutes) in [("a", 10), ("b", 30)] {
+        let rejected = store.insert(&mut task(&store, owner, '5', HOUR), limits).await.unwrap_err().to_string();
+        let seconds = rejected.rsplit(' ').nth(1).and_then(|seconds| seconds.parse::<u64>().ok());
+        let expected = 60 * minutes - 30..=60 * minutes + 1;
+        assert!(seconds.is_some_and(|seconds| expected.contains(&seconds)), "{owner}: {rejected}");
+    }
 }
 
 #[tokio::test]
@@ -377,4 +394,25 @@ async fn an_ended_task_is_unknown_once_it_has_expired() {
     assert!(store.load(&task.key).await.unwrap().is_some());
     tokio::time::advance(HOUR + Duration::from_secs(1)).await;
     assert!(store.load(&task.key).await.unwrap().is_none());
+}
+
+/// The memory for tasks that have ended is bounded.
+#[tokio::test(start_paused = true)]
+async fn only_the_tasks_that_have_ended_last_are_remembered() {
+    let backend = Arc::new(MemoryBackend::default());
+    let (_replica, store) = shared(&backend);
+    let limits = TaskLimits { total: 999, per_peer: 999 };
+    let created = Timestamp::now().as_unix_millis();
+    let mut keys = Vec::new();
+    for number in 0..300 {
+        let key = key(&store, "a", '1', Timestamp::from_unix_millis(created + number));
+        let mut task = Task::new(key, String::new(), HOUR, HOUR);
+        store.insert(&mut task, limits).await.unwrap();
+        assert!(finish(&store, &task, "7").await);
+        backend.delete(&task.key.record(), RecordCondition::Always).await.unwrap();
+        keys.push(task.key);
+    }
+    for (at, is_remembered) in [(0, false), (299, true)] {
+        assert_eq!(store.load(&keys[at]).await.unwrap().is_some(), is_remembered, "{at}");
+    }
 }

@@ -171,6 +171,8 @@ mod tests {
         ] {
             let required = Value::Object(capability.required()).to_string();
             assert!(capability.is_declared_in(&required), "{capability:?}");
+            #[cfg(feature = "tasks")]
+            assert!(Capability::any_is_declared_in(&required), "{capability:?}");
             let message = format!("the client has not declared the capability {named}");
             assert_eq!(Capability::missing(&[capability]).to_string(), message);
         }

@@ -320,3 +320,24 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Server, transport::http::peers::Resource};
+
+    /// Sessions whose clients never return are removed, but not by a search for each request.
+    #[test]
+    fn expired_sessions_are_searched_for_at_intervals() {
+        let built = Server::empty("idle", "1.0.0").build().unwrap();
+        let endpoint = built.endpoint(HttpOptions::default().session_idle(Duration::from_secs(10)));
+        for (seconds, opens, left) in [(29, true, 1), (30, false, 0), (59, true, 1), (60, false, 0)] {
+            if opens {
+                let opened = endpoint.sessions().local().open(Arc::new(Session::for_test()), endpoint.peer());
+                assert!(opened.is_some(), "{seconds}");
+            }
+            endpoint.sweep(endpoint.shared().created + Duration::from_secs(seconds));
+            assert_eq!(endpoint.peer().used(Resource::Sessions), left, "{seconds}");
+        }
+    }
+}

@@ -191,6 +191,7 @@ mod tests {
         let loopback = HttpOptions::default();
         let page = HttpOptions::default().allow_origin("https://app.example.com");
         let public = HttpOptions::default().allow_host("mcp.example.com");
+        let port = HttpOptions::default().allow_host("mcp.example.com:8443");
         for (options, host, origin, expected) in [
             (&loopback, "localhost:8080", None, None),
             (&loopback, "127.0.0.1", Some("http://127.0.0.1:5173"), None),
@@ -209,6 +210,10 @@ mod tests {
             (&public, "mcp.example.com:443", Some("https://mcp.example.com"), None),
             (&public, "localhost", None, Some("the host")),
             (&public, "mcp.example.com", Some("http://localhost"), Some("the origin")),
+            (&port, "mcp.example.com:8443", Some("https://mcp.example.com:8443"), None),
+            (&port, "mcp.example.com:8443", Some("https://mcp.example.com"), Some("the origin")),
+            (&port, "mcp.example.com:8444", None, Some("the host")),
+            (&port, "mcp.example.com", None, Some("the host")),
         ] {
             let mut request = Request::builder().uri("/mcp").header("host", host);
             if let Some(origin) = origin {

@@ -220,6 +220,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn statistics_show_what_is_in_use() {
+        let options = HttpOptions::default().max_body_bytes(100).max_total_body_bytes(1000);
+        let options = options.max_unread_response_bytes(100_000);
+        let sessions = Arc::new(LocalSessions::new(&options));
+        let limits = SharedLimits::new(&options, Arc::clone(&sessions));
+        let ada = limits.peers.principal("ada");
+        let mut body = None;
+        assert!(limits.reserve_body_memory(&ada, &mut body, 300));
+        let _response = limits.count_response(&ada, vec![b'x'; 20_000]).unwrap();
+        let _stream = sessions.memory().of_peer(&ada).count(7);
+        let mut buffers = EndpointBuffers::default();
+        limits.add_to(&mut buffers);
+        let shown = [buffers.requests, buffers.responses, buffers.streams].map(|buffer| (buffer.used, buffer.max));
+        assert_eq!(shown, [(300, 1000), (20_000, 100_000), (7, 100_000)]);
+    }
+
+    #[test]
     fn the_streams_of_a_peer_use_at_most_its_share_of_what_others_leave_free() {
         let options = HttpOptions::default().max_unread_response_bytes(1000).max_peer_share(0.5);
         let sessions = Arc::new(LocalSessions::new(&options));

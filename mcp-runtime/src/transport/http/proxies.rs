@@ -300,5 +300,9 @@ mod tests {
         ] {
             assert_eq!(TrustedProxies::parse(text).is_ok(), is_valid, "{text}");
         }
+        let all = TrustedProxies::parse("0.0.0.0/0, ::/0").unwrap();
+        for address in ["10.0.0.1", "255.255.255.255", "2001:db8::1"] {
+            assert!(all.contains(address.parse().unwrap()), "{address}");
+        }
     }
 }

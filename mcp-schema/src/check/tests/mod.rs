@@ -65,6 +65,12 @@ fn keywords_accept_valid_and_reject_invalid_values() {
         (json!({"contains": {"const": 1}}), &["[0,1]"], &["[]", "[0]"]),
         (json!({"contains": {"const": 1}, "minContains": 2, "maxContains": 3}), &["[1,1]"], &["[1]", "[1,1,1,1]"]),
         (json!({"contains": {"const": 1}, "minContains": 0}), &["[]"], &[]),
+        // Decoding takes the last of the repeated members, which the first one must not hide.
+        (
+            json!({"contains": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "minContains": 0, "maxContains": 0}),
+            &["[{\"a\":0}]", "[]"],
+            &["[{\"a\":1}]", "[{\"a\":0,\"a\":1}]"],
+        ),
         (
             json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}),
             &["{\"b\":1}", "{\"b\":null,\"a\":1}", "{\"a\":null,\"b\":1}", "[]"],
@@ -227,6 +233,9 @@ fn unknown_and_missing_arguments_are_reported_with_suggestions() {
     }
     let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
     assert_eq!(messages_of(&none, r#"{"a b":1}"#), ["`[\"a b\"]` is not an argument, no arguments are expected"]);
+    let many: serde_json::Map<_, _> = (10..40).map(|number| (format!("p{number}"), json!({}))).collect();
+    let messages = messages_of(&json!({"properties": many, "additionalProperties": false}), r#"{"x":1}"#);
+    assert!(messages[0].ends_with("`p28`, `p29`, …"), "{messages:?}");
 }
 
 #[test]
@@ -301,6 +310,11 @@ fn hostile_input_terminates() {
         assert!(!tree.accepts(&deep));
         assert!(tree.violations(&deep)[0].rule.contains("too deeply nested"));
         assert!(tree.accepts(&deep[100_000 - 100..100_000 + 100]));
+        // What cannot be checked does not count as a value that `not` permits.
+        let excluded =
+            compile(&json!({"not": {"$ref": "#/$defs/t"}, "$defs": {"t": {"items": {"$ref": "#/$defs/t"}}}}));
+        assert!(!excluded.accepts(&deep));
+        assert!(excluded.violations(&deep)[0].rule.contains("too deeply nested"));
         tree.normalize_integers(&deep);
 
         let branch = json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]});
@@ -347,6 +361,21 @@ fn work_grows_no_faster_than_the_text() {
         let [once, twice] = [250, 500].map(|count| checker.steps(&text(count)));
         // More digits make numbers a little longer.
         assert!(twice <= once * 2 + once / 4, "{once} and {twice} steps: {}", &schema.to_string()[..40]);
+    }
+}
+
+/// Otherwise, the maximum number of steps would not bound the time of a check.
+#[test]
+fn the_work_of_each_keyword_counts_as_steps() {
+    let words: Vec<String> = (0..2_000).map(|index| format!("word {index}")).collect();
+    for (schema, text, least_per_byte) in [
+        (json!({"patternProperties": {"^(a?){100}$": true}}), format!("{{\"{}\":1}}", "a".repeat(1_000)), 100),
+        (json!({"uniqueItems": true}), array(1_000, |index| index.to_string()), 8),
+        (json!({"required": words}), object(1_000, |_| "1".to_owned()), 100),
+        (json!({"dependentRequired": {"p1": words}}), object(1_000, |_| "1".to_owned()), 1_000),
+    ] {
+        let steps = compile(&schema).steps(&text);
+        assert!(steps >= least_per_byte * text.len() as u64, "{steps} steps: {}", &schema.to_string()[..20]);
     }
 }
 
@@ -407,6 +436,7 @@ fn null_does_not_satisfy_a_requirement_unless_it_is_accepted() {
             &[r#"{"a":"x"}"#, r#"{"a":"x","b":null}"#] as &[&str],
             &[r#"{"a":null}"#, r#"{"a":null,"b":null}"#] as &[&str],
         ),
+        (json!({"properties": {"a": text}}), &[r#"{"a":null,"a":"x"}"#], &[r#"{"a":null,"a":1}"#]),
         (
             json!({"properties": {"a": text, "b": text}, "oneOf": one_of_two}),
             &[r#"{"a":null,"b":"x"}"#],
@@ -487,5 +517,13 @@ fn integral_numbers_are_rewritten_as_integers() {
         ("", ""),
     ] {
         assert_eq!(compile(&schema).normalize_integers(text), expected, "{text}");
+    }
+    let integers = json!({"properties": {"n": {"type": "integer"}}});
+    for schema in [
+        json!({"if": {"required": ["n"]}, "then": integers}),
+        json!({"if": {"required": ["x"]}, "else": integers}),
+        json!({"properties": {"x": true}, "unevaluatedProperties": {"type": "integer"}}),
+    ] {
+        assert_eq!(compile(&schema).normalize_integers(r#"{"n":1.0}"#), r#"{"n":1}"#, "{schema}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, atomic::Ordering};
 
-use mcp_runtime::{HttpOptions, Server, http::ListenerOptions};
+use mcp_runtime::{HttpOptions, Server, auth::Challenge, http::ListenerOptions};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
@@ -102,6 +102,11 @@ fn bad_credentials() -> Vec<(&'static str, Request, Expected)> {
             with("Bearer panics"),
             Expected { status: 503, challenges: Vec::new(), log: "ERROR message=the authenticator panicked" },
         ),
+        (
+            "an authenticator that panics at once",
+            with("Bearer panics-at-once"),
+            Expected { status: 503, challenges: Vec::new(), log: "ERROR message=the authenticator panicked" },
+        ),
     ]
 }
 
@@ -126,6 +131,16 @@ async fn bad_credentials_are_rejected() {
         assert_eq!(reply.header("dpop-nonce"), nonce, "{name}");
     }
     assert_eq!(server.journal.runs(), 0);
+}
+
+/// A response has one challenge for each scheme, whoever adds parameters to it.
+#[tokio::test]
+async fn an_error_adds_to_the_challenge_of_its_scheme() {
+    let resource = resource_of_example().with_challenge(Challenge::new("dpop").with_parameter("algs", "ES256"));
+    let endpoint = Endpoint::start(server().0.authenticate(Tokens::of(resource)), ListenerOptions::default()).await;
+    let reply = endpoint.send(&with_token(call("whoami"), "unbound")).await;
+    let expected = format!(r#"dpop algs="ES256", error="use_dpop_nonce", resource_metadata="{METADATA}""#);
+    assert_eq!((reply.status, reply.header("www-authenticate")), (401, Some(&*expected)));
 }
 
 #[tokio::test]
@@ -206,9 +221,11 @@ async fn an_authenticator_adds_headers_to_responses() {
 async fn a_challenge_names_the_scopes_that_a_request_needs() {
     let server = Protected::with(|server| server.require_scopes("mcp"), HttpOptions::default());
     let long = call("read_notes").change(|message| message["params"]["arguments"] = json!({"x": "x".repeat(70_000)}));
+    let marked = ["\u{feff}".as_bytes(), &call("read_notes").into_parts().3].concat();
     for (request, scopes) in [
         (initialize("2025-11-25"), "mcp"),
         (call("whoami"), "mcp"),
+        (call("read_notes").body(marked), "mcp notes.read"),
         (call("read_notes"), "mcp notes.read"),
         (call("audit"), "mcp notes.read audit"),
         (call("unknown"), "mcp"),

@@ -64,6 +64,20 @@ async fn metadata_describes_the_resource() {
             ]),
         ),
         (
+            resource_of_example().name("The notes").or(ProtectedResource::new()
+                .resource("https://other.example.com/mcp")
+                .with_authorization_server("https://other.example.com")
+                .scopes_supported(["notes.read"])
+                .name("Other notes")
+                .policy("https://example.com/policy")),
+            with(&[
+                ("authorization_servers", json!(["https://id.example.com", "https://other.example.com"])),
+                ("scopes_supported", json!(["notes.read"])),
+                ("resource_name", json!("The notes")),
+                ("resource_policy_uri", json!("https://example.com/policy")),
+            ]),
+        ),
+        (
             resource_of_example().scopes_supported(["notes.read", "offline_access"]),
             with(&[("scopes_supported", json!(["notes.read"]))]),
         ),
@@ -84,6 +98,29 @@ async fn metadata_describes_the_resource() {
         assert_eq!((reply.status, reply.json()), (200, expected));
         assert_eq!(reply.header("content-type"), Some("application/json"));
         assert_eq!(reply.header("cache-control"), Some("public, max-age=300"));
+        endpoint.stopped().await;
+    }
+}
+
+/// The server accepts tokens that any of its authenticators accepts.
+#[tokio::test]
+async fn joined_descriptions_restrict_tokens_as_all_of_them_do() {
+    let any = || resource_of_example();
+    let bound = || any().with_challenge(Challenge::new("DPoP")).bearer_methods([""; 0]).dpop_required(true);
+    for (resource, schemes, methods, is_bound) in [
+        (any().or(bound()), ["Bearer", "DPoP"].as_slice(), json!(["header"]), json!(null)),
+        (bound().or(any()), &["DPoP", "Bearer"], json!(["header"]), json!(null)),
+        (bound().or(bound()), &["DPoP"], json!([]), json!(true)),
+    ] {
+        let endpoint = serve(resource, HttpOptions::default()).await;
+        let refused = endpoint.send(&call("whoami")).await;
+        let challenges = refused.headers.iter().filter(|(name, _)| name == "www-authenticate");
+        let named: Vec<_> = challenges.map(|(_, value)| value.split(' ').next().unwrap()).collect();
+        assert_eq!(named, schemes);
+        let metadata = get(&endpoint, &format!("{WELL_KNOWN}/mcp")).await.json();
+        let stated =
+            ["bearer_methods_supported", "dpop_bound_access_tokens_required"].map(|name| metadata[name].clone());
+        assert_eq!(stated, [methods, is_bound], "{schemes:?}");
         endpoint.stopped().await;
     }
 }
@@ -235,6 +272,9 @@ fn descriptions_are_checked_when_the_server_is_built() {
         let problems = result.err().map(|error| error.problems().to_vec()).unwrap_or_default();
         assert_eq!(problems, expected.map(str::to_owned).into_iter().collect::<Vec<_>>());
     }
+    let server = Server::empty("adder", "1.0.0").authenticate(Tokens::default()).authenticate(Tokens::default());
+    let error = server.check().unwrap_err().to_string();
+    assert!(error.contains("the server has two authenticators\nhelp: "), "{error}");
 }
 
 /// A service that is mounted at the root sees the requests for metadata itself.

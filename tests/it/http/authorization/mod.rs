@@ -20,7 +20,8 @@ use http_body_util::BodyExt as _;
 use mcp_runtime::{
     Context, Fault, HttpOptions, ResourceLink, Server,
     auth::{
-        AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Identity, ProtectedResource, credentials,
+        AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Identity, PeerAddr, ProtectedResource,
+        credentials,
     },
     function::MethodEntry,
     http::{HttpBody, HttpService},
@@ -53,6 +54,7 @@ impl Tokens {
 impl Authenticator for Tokens {
     fn authenticate<'a>(&'a self, request: &'a http::request::Parts) -> AuthenticateFuture<'a> {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        assert_ne!(credentials(request, "Bearer").ok(), Some("panics-at-once"), "an author's mistake");
         Box::pin(async move {
             let token = credentials(request, "Bearer")?;
             let (user, scopes) = token.split_once('/').unwrap_or((token, ""));
@@ -65,6 +67,10 @@ impl Authenticator for Tokens {
                     Duration::from_millis(2500),
                     "the token cannot be verified at the moment",
                 )),
+                "distant" => {
+                    let peer = request.extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
+                    Err(AuthenticationError::invalid(format!("the token is not valid at {peer:?}")))
+                }
                 "hangs" => std::future::pending().await,
                 "panics" => panic!("an author's mistake"),
                 "unbound" => {

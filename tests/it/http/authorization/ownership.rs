@@ -24,6 +24,26 @@ async fn a_session_belongs_to_the_principal_of_its_token() {
     assert_eq!(server.send(ping()).await.status, 401);
 }
 
+/// The principal of a token takes precedence over one that a middleware has set.
+#[tokio::test]
+async fn a_middleware_does_not_replace_the_principal_of_a_token() {
+    let server = Protected::new();
+    let send = |request: Request, token: &str| {
+        let request = with_token(request, token).into_http(|extensions| {
+            extensions.insert(Principal::new("gateway"));
+        });
+        let mut service = server.service.clone();
+        async move { soon(service.call(request)).await.unwrap() }
+    };
+    let opened = send(initialize("2025-11-25"), "ada").await;
+    let id = opened.headers()["mcp-session-id"].to_str().unwrap();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (token, status) in [("ada", 200), ("eve", 404)] {
+        let ping = Request::post(&ping).with("mcp-session-id", id).with("mcp-protocol-version", "2025-11-25");
+        assert_eq!(send(ping, token).await.status(), status, "{token}");
+    }
+}
+
 /// `visible_to` and layers see the identity.
 #[tokio::test]
 async fn rules_see_the_identity_of_the_caller() {

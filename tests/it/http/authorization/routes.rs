@@ -1,8 +1,11 @@
 //! The routes of an authenticator, which are served next to the endpoint.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -14,7 +17,7 @@ use mcp_runtime::{
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
-use super::{Request, Tokens, resource_of_example, server, soon};
+use super::{Request, Tokens, call, resource_of_example, server, soon, with_token};
 use crate::http::client::{Endpoint, until};
 
 /// An authenticator that also serves pages.
@@ -111,6 +114,10 @@ async fn the_sender_is_the_client_that_a_trusted_proxy_states() {
         let endpoint = Endpoint::start(server().0.authenticate(Pages::default()), options).await;
         let reply = endpoint.send(&Request::new("GET").path("/page").with(header.0, header.1)).await;
         assert_eq!(reply.body, format!("GET 0 {peer}").as_bytes(), "{trusted} {header:?}");
+        // The authenticator learns the same.
+        let reply = endpoint.send(&with_token(call("whoami"), "distant").with(header.0, header.1)).await;
+        let message = reply.json()["error"]["message"].take();
+        assert!(message.as_str().unwrap().ends_with(&format!("not valid at Some({peer})")), "{trusted} {message}");
         endpoint.stopped().await;
     }
     let built = server().0.authenticate(Tokens::default()).build().unwrap();
@@ -146,6 +153,16 @@ async fn routes_are_served_by_the_application_around_a_mounted_service() {
         assert_eq!(response.status(), status, "{path}");
         assert!(!response.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
+}
+
+/// A route that hangs does not count towards the limit forever.
+#[tokio::test(start_paused = true)]
+async fn routes_are_bounded_in_time() {
+    let server = server().0.authenticate(Pages::default());
+    let mcp = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+    let request = Request::new("GET").path("/waits").into_http(|_| {});
+    let response = tokio::time::timeout(Duration::from_secs(600), mcp.authorization_service().call(request)).await;
+    assert_eq!(response.expect("the request is still handled").unwrap().status(), 503);
 }
 
 /// A client that disconnects does not interrupt a request, which could lose a token that was replaced. So abandoned

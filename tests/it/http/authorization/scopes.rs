@@ -199,6 +199,16 @@ async fn functions_demand_scopes_at_run_time() {
     assert_eq!(server.journal.runs(), 0);
     let reply = server.send(with_token(call("share"), "ada/mcp/notes.read/notes.share")).await;
     assert_eq!((reply.status, server.journal.runs()), (200, 1));
+    // Another call of the batch has run.
+    let id = open_session(&server, "ada/mcp", LEGACY).await;
+    let call =
+        |id: u32, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
+    let batch = in_session(&id, LEGACY, &json!([call(1, "whoami"), call(2, "share")]));
+    let reply = server.send(with_token(batch, "ada/mcp/notes.read")).await;
+    assert_eq!((reply.status, server.journal.runs()), (200, 2));
+    let mut responses = reply.json().as_array().unwrap().clone();
+    responses.sort_by_key(|response| response["id"].as_u64());
+    assert_eq!((responses[0].get("error"), &responses[1]["error"]["code"]), (None, &json!(-32600)));
 }
 
 /// After the response has begun, its status cannot change, so the error names the scopes.
@@ -260,6 +270,14 @@ async fn rules_add_scopes_to_functions() {
     ] {
         assert_requires(&server, &request, scopes, granted).await;
     }
+}
+
+/// As when a helper that prepares all servers of a team requires some.
+#[tokio::test]
+async fn scopes_of_every_request_add_up() {
+    let server =
+        Protected::with(|server| server.require_scopes("mcp").require_scopes(["eu", "mcp"]), HttpOptions::default());
+    assert_requires(&server, &call("whoami"), "mcp eu", "ada/mcp/eu").await;
 }
 
 /// The functions that list the resources of a template run only for those who may read them.

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Fault, HttpOptions, function::MethodEntry};
+use mcp_runtime::{
+    Context, Fault, HttpOptions, ResourceLink,
+    function::MethodEntry,
+    layers::{Call, Next, from_fn},
+    prompt, resource,
+};
 use serde_json::{Value, json};
 
 use crate::http::{
@@ -90,6 +95,67 @@ async fn calls_of_a_session_are_limited() {
     assert_eq!(endpoint.send(&endpoint.session("2025-11-25").await.call(2, "quick")).await.text(), "quick");
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     assert_eq!(endpoint.send(&session.call(2, "quick")).await.text(), "quick");
+}
+
+/// The limits of the transport and of a session hold for everything that runs a function.
+#[tokio::test]
+async fn every_kind_of_call_is_refused_at_the_limit_of_calls() {
+    async fn ids(_: &str) -> Vec<String> {
+        Vec::new()
+    }
+    async fn items() -> Vec<ResourceLink> {
+        Vec::new()
+    }
+    /// A template.
+    #[resource("items://{id}", list = items, complete(id = ids))]
+    fn item(id: String) -> String {
+        id
+    }
+    /// Greet.
+    #[prompt]
+    fn greeting() -> &'static str {
+        "hello"
+    }
+
+    for is_of_session in [false, true] {
+        let (gate, server) = server();
+        let pass = from_fn(async |call: Call, next: Next| next.run(call).await);
+        let server = server.with::<item>().with::<greeting>().layer_for(|entry| entry.name == "long", pass);
+        let (server, options) = if is_of_session {
+            (server.max_in_flight(1), HttpOptions::default())
+        } else {
+            (server, HttpOptions::default().max_in_flight(1))
+        };
+        let endpoint = Endpoint::start(server, options).await;
+        let session = endpoint.session("2025-11-25").await;
+        let template = json!({"type": "ref/resource", "uri": "items://{id}"});
+        for is_refused in [true, false] {
+            let mut busy = endpoint.open(&session.call(1, "reports")).await;
+            assert!(busy.message().await.is_some());
+            if !is_refused {
+                gate.open();
+                busy.messages().await;
+            }
+            for (method, params) in [
+                ("tools/call", json!({"name": "quick"})),
+                ("tools/call", json!({"name": "whoami"})),
+                ("tools/call", json!({"name": "long", "arguments": {"length": 1}})),
+                ("resources/read", json!({"uri": "items://1"})),
+                ("resources/list", json!({})),
+                ("prompts/get", json!({"name": "greeting"})),
+                ("completion/complete", json!({"ref": template, "argument": {"name": "id", "value": ""}})),
+            ] {
+                let message = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
+                let outcome = endpoint.send(&session.post(&message)).await.outcome();
+                let expected = if is_refused { (503, -32603) } else { (200, 0) };
+                assert_eq!(outcome, expected, "{message}, of a session: {is_of_session}");
+            }
+            if is_refused {
+                gate.open();
+                busy.messages().await;
+            }
+        }
+    }
 }
 
 /// The only response to rejected notifications is a status.

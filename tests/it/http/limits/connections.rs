@@ -32,6 +32,16 @@ async fn connections_are_limited() {
     drop(listening);
 }
 
+/// The limit is at least 8 KiB.
+#[tokio::test]
+async fn the_heads_of_requests_are_limited() {
+    let (_, endpoint) = serve_with(ListenerOptions::default().max_head_bytes(0)).await;
+    for (length, status) in [(7 << 10, 200), (9 << 10, 431)] {
+        let request = call("quick").with("x-long", &"x".repeat(length));
+        assert_eq!(endpoint.send(&request).await.status, status, "{length}");
+    }
+}
+
 /// Neither idle nor slow connections keep others out.
 #[tokio::test]
 async fn slow_and_idle_connections_time_out() {

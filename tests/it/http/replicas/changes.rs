@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Fault, Handle, HttpOptions, resource, tool};
+use mcp_runtime::{Context, Fault, Handle, HttpOptions, backend::Records as _, resource, tool};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 
@@ -194,4 +194,22 @@ async fn changed_roots_are_asked_for_by_every_replica() {
         let changed = session.post(&notification("notifications/roots/list_changed", &json!({})));
         assert_eq!(cluster.at(0).send(&changed).await.status, 202);
     }
+}
+
+/// A replica that has yet to hear of a change does not undo it.
+#[tokio::test]
+async fn changes_at_two_replicas_do_not_overwrite_each_other() {
+    let configure = |server: mcp_runtime::Server| server.with::<memo>().with::<update>().lease(Duration::from_secs(60));
+    let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), VERSION, json!({})).await;
+    assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    cluster.set_backend(1, Health::Deaf);
+    let uris = ["memo://one", "memo://two", "memo://three"];
+    // The last change has no effect.
+    for (replica, uri) in [0, 1, 0, 0].into_iter().zip(uris.into_iter().cycle()) {
+        change(cluster.at(replica), &session, "resources/subscribe", json!({"uri": uri})).await;
+    }
+    let record = cluster.backend().get(&format!("mcp/1/session/{}", session.id)).await.unwrap().unwrap();
+    let record: Value = serde_json::from_slice(&record.value).unwrap();
+    assert_eq!(record["resources"], json!(uris));
 }

@@ -38,6 +38,10 @@ async fn a_server_with_another_name_does_not_start() {
     for part in ["`tracker`", "`notes`", "help: ", "renamed_from(\"notes\")"] {
         assert!(refused.contains(part), "{part} is missing: {refused}");
     }
+    // It serves no stream either.
+    let built = server(&backend, "tracker", "1.0.0").build().unwrap();
+    let served = built.serve(tokio::io::empty(), tokio::io::sink()).await;
+    assert_eq!(served.map_err(|error| error.to_string()), Err(refused));
     // Rolling updates: another version, and another name that is meant.
     assert_eq!(start(server(&backend, "notes", "2.0.0")).await, Ok(()));
     let renamed = server(&backend, "tracker", "2.0.0").renamed_from("notes");

@@ -1,11 +1,17 @@
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest, resumed};
+use super::{
+    super::shared_events::Feed, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest,
+    resumed,
+};
 use crate::{
     backend::{RecordCondition, Records as _},
-    transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    transport::http::sse::{
+        events::StreamItem,
+        stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    },
 };
 
 /// A slow response receives everything that the outbox of the call and the log have kept for it.
@@ -102,4 +108,47 @@ async fn an_error_replaces_a_response_that_the_backend_refuses() {
         let [(_, error)] = events.as_slice() else { panic!("{events:?}") };
         assert!(error.contains(r#""id":1,"error":{"code":-32603"#) && error.contains("too long"), "{error}");
     }
+}
+
+/// What waits for the backend is bounded like the log, and counts as memory until the backend has it.
+#[tokio::test(start_paused = true)]
+async fn messages_that_wait_for_the_backend_take_bounded_memory() {
+    for (count, length, max) in
+        [(3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * 30), (40, 100_000, MAX_LOGGED_BYTES + 100_000)]
+    {
+        let backend = Arc::new(Flaky::default());
+        let streams = replica(&backend, LEASE);
+        let mut call = Call::begin(&streams, CALL);
+        call.opened().await;
+        drop(call.response);
+        backend.fail(&[Failure::Before; 30]);
+        notify(&call.outbox, "first");
+        // From now on, messages do not wait in the outbox.
+        sleep(Duration::from_secs(10)).await;
+        let message = "x".repeat(length);
+        for _ in 0..count {
+            notify(&call.outbox, &message);
+            sleep(Duration::from_millis(1)).await;
+            let used = call.memory.used();
+            assert!((length..=max).contains(&used), "{used} bytes of messages of {length} bytes");
+        }
+        assert!(backend.failures() > 0);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(call.memory.used(), 0, "the call still runs");
+    }
+}
+
+/// A client that reads slowly holds its stream up, rather than memory.
+#[tokio::test(start_paused = true)]
+async fn unread_events_take_bounded_memory() {
+    let (feed, mut items) = Feed::new(0);
+    let item = || StreamItem::Message { line: vec![b'x'; 100 << 10].into() };
+    let has_room = async || timeout(Duration::from_secs(60), feed.send(item())).await.is_ok();
+    let mut unread = 0;
+    while unread < 100 && has_room().await {
+        unread += 1;
+    }
+    assert_eq!(unread, 10, "one MiB");
+    assert!(poll_fn(|cx| items.poll_next(cx)).await.is_some());
+    assert!(has_room().await && !has_room().await);
 }

@@ -1,8 +1,11 @@
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest, resumed, texts};
+use super::{
+    super::log::RUNNING_TTL, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest,
+    resumed, texts,
+};
 use crate::transport::http::sse::events::{Resumption, StreamItem};
 use crate::{backend::BACKEND_TIMEOUT, revision, transport::http::sse::stream::MAX_LOGGED_MESSAGES};
 
@@ -136,4 +139,18 @@ async fn a_resumption_reads_once_although_entries_were_dropped() {
     let resumed = streams.resume(&"session".into(), stream, 1, revision::newest_handshake()).await;
     assert!(matches!(resumed, Ok(Resumption::Events(_))), "{resumed:?}");
     assert!(began.elapsed() < BACKEND_TIMEOUT, "{:?}", began.elapsed());
+}
+
+/// A replica that shuts down does not wait for a log that has expired.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_cannot_be_completed_is_given_up() {
+    let backend = Arc::new(Flaky::default());
+    let streams = replica(&backend, LEASE);
+    let mut call = Call::begin(&streams, CALL);
+    call.opened().await;
+    backend.fail(&vec![Failure::Before; 10_000]);
+    call.outbox.finish_call("response");
+    assert_eq!(messages(&mut call.response).await, [(None, "response".to_owned())]);
+    assert!(timeout(RUNNING_TTL / 2, streams.written()).await.is_err());
+    assert!(timeout(RUNNING_TTL, streams.written()).await.is_ok());
 }

@@ -2,9 +2,14 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, notify, replica};
+use super::{
+    super::log::{RUNNING_TTL, StreamLog},
+    Flaky, LEASE,
+    backend::Failure,
+    event, notify, replica,
+};
 use crate::{
-    cluster::streams::SessionStreams,
+    cluster::streams::{ReaderRecord, SessionStreams},
     engine::{Session, Subscriber, Subscriptions},
     registry::{ListKind, ListSet},
     revision,
@@ -335,4 +340,35 @@ async fn streams_end_with_their_session() {
         sleep(Duration::from_secs(60)).await;
         assert_eq!(outbox.strong_count(), 0, "{failures:?}");
     }
+}
+
+/// Nothing is sent for longer than the record of a response is kept.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_waits_for_long_is_known_to_read() {
+    let backend = Arc::new(Flaky::default());
+    let (copy, other) = (SessionCopy::of(&backend), replica(&backend, LEASE));
+    let response = copy.open(None).await;
+    sleep(RUNNING_TTL * 3).await;
+    assert_eq!(ReaderRecord::is_read(other.replica(), "session").await, Ok(true));
+    drop(response);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(ReaderRecord::is_read(other.replica(), "session").await, Ok(false));
+}
+
+/// The backend has lost a log, and another replica has begun a new one before this replica has noticed that.
+#[tokio::test(start_paused = true)]
+async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
+    let backend = Arc::new(Flaky::default());
+    let copies = [(); 2].map(|()| SessionCopy::of(&backend));
+    backend.set_deaf(true);
+    let mut response = copies[0].open(None).await;
+    for text in ["one", "two", "three"] {
+        notify(&copies[0].session.outbox, text);
+        assert_eq!(event(&mut response).await.1, text);
+    }
+    let observer = replica(&backend, LEASE);
+    StreamLog::new(observer.replica().backend(), "session", GENERAL).remove().await.unwrap();
+    notify(&copies[1].session.outbox, "new");
+    sleep(RUNNING_TTL).await;
+    assert_eq!(event(&mut response).await.1, "new");
 }

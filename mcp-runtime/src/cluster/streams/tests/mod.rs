@@ -40,6 +40,8 @@ fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<ReplicaStreams> {
 struct Call {
     outbox: Arc<Outbox>,
     response: StreamEvents,
+    /// The memory of all streams.
+    memory: StreamMemory,
 }
 
 impl Call {
@@ -51,8 +53,9 @@ impl Call {
         let ids = ids.iter().map(|id: &Id| id.as_json().to_owned()).collect();
         let calls = StreamCalls { ids, is_batch: message.starts_with('[') };
         let session = SessionStreams::new(streams, &"session".into(), &Arc::new(Session::for_test()));
-        let response = session.open(calls, Arc::clone(&outbox), Vec::new(), StreamMemory::default());
-        Self { outbox, response }
+        let memory = StreamMemory::default();
+        let response = session.open(calls, Arc::clone(&outbox), Vec::new(), memory.clone());
+        Self { outbox, response, memory }
     }
 
     /// Waits until the client could resume the stream, and returns the stream's id.

@@ -41,7 +41,8 @@ impl Authorization {
     ///
     /// Returns everything that is wrong with the description of the protected resource.
     pub(crate) fn new(authenticator: Arc<dyn Authenticator>, name: &str) -> Result<Self, Vec<String>> {
-        let resource = authenticator.protected_resource().or(ProtectedResource::new().name(name));
+        let resource = authenticator.protected_resource();
+        let resource = if resource.members().contains_key("resource_name") { resource } else { resource.name(name) };
         let mut problems = Vec::new();
         let url = resource.identifier().map(ResourceUrl::parse).transpose().unwrap_or_else(|problem| {
             problems.push(problem);

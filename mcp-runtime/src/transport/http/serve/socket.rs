@@ -250,8 +250,14 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(120);
 
-    /// Writes messages through a socket to a client that reads `bytes` in each `period`, with a paused clock.
-    async fn write(messages: &[usize], pause: Duration, bytes: usize, period: Duration) -> io::Result<()> {
+    /// Writes messages through a socket to a client that reads `bytes` in each `period`, with a paused clock. It must read
+    /// `min_rate` bytes per second.
+    async fn write(
+        messages: &[usize],
+        pause: Duration,
+        (bytes, period): (usize, Duration),
+        min_rate: usize,
+    ) -> io::Result<()> {
         let (server, mut client) = tokio::io::duplex(1024);
         tokio::spawn(async move {
             let mut buffer = vec![0; bytes];
@@ -259,7 +265,7 @@ mod tests {
                 tokio::time::sleep(period).await;
             }
         });
-        let mut socket = Socket::new(server, TIMEOUT, 1024, Arc::default());
+        let mut socket = Socket::new(server, TIMEOUT, min_rate, Arc::default());
         for message in messages {
             socket.write_all(&vec![b'x'; *message]).await?;
             socket.flush().await?;
@@ -271,21 +277,24 @@ mod tests {
     #[test]
     fn clients_must_read_at_a_minimum_rate() {
         let seconds = Duration::from_secs;
-        for (messages, pause, bytes, period, completes) in [
+        for (messages, pause, bytes, period, min_rate, completes) in [
             // One byte every 30 seconds, and nothing at all.
-            (&[1 << 20][..], 0, 1, seconds(30), false),
-            (&[1 << 20], 0, 1, seconds(1_000_000), false),
+            (&[1 << 20][..], 0, 1, seconds(30), 1024, false),
+            (&[1 << 20], 0, 1, seconds(1_000_000), 1024, false),
             // Just below and above the minimum.
-            (&[1 << 20], 0, 1000, seconds(1), false),
-            (&[1 << 20], 0, 1040, seconds(1), true),
+            (&[1 << 20], 0, 1000, seconds(1), 1024, false),
+            (&[1 << 20], 0, 1040, seconds(1), 1024, true),
             // Little output, which waits for nothing.
-            (&[100; 100], 100, 1024, seconds(100), true),
+            (&[100; 100], 100, 1024, seconds(100), 1024, true),
+            // Without a minimum, any progress suffices.
+            (&[4096], 0, 1, seconds(100), 0, true),
+            (&[4096], 0, 1, seconds(1_000_000), 0, false),
         ] {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-            let written = runtime.block_on(write(messages, seconds(pause), bytes, period));
+            let written = runtime.block_on(write(messages, seconds(pause), (bytes, period), min_rate));
             let expected = if completes { Ok(()) } else { Err(io::ErrorKind::TimedOut) };
-            assert_eq!(written.map_err(|error| error.kind()), expected, "{messages:?} {bytes} {period:?}");
+            assert_eq!(written.map_err(|error| error.kind()), expected, "{messages:?} {bytes} {period:?} {min_rate}");
         }
     }
 }

@@ -311,6 +311,19 @@ mod tests {
         }
     }
 
+    /// A client may resume a stream while an eviction is choosing what to evict.
+    #[test]
+    fn a_stream_that_was_resumed_meanwhile_is_not_evicted() {
+        let sessions = LocalSessions::new(&HttpOptions::default());
+        let session = open(&sessions, &peers().principal("ada"));
+        session.add_stream(Outbox::for_test()).append(LINE);
+        let chosen = session.abandoned_streams();
+        let resumed = session.stream(1).expect("the stream is kept");
+        assert!(!chosen[0].evict() && session.stream(1).is_some());
+        drop(resumed);
+        assert!(chosen[0].evict() && session.stream(1).is_none());
+    }
+
     /// Random sessions of four peers: an eviction affects the peer with the most sessions, or the peer that is at its
     /// share; sessions in use stay; and a session that cannot be opened costs other peers nothing.
     #[test]

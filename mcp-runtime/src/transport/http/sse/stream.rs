@@ -354,8 +354,10 @@ mod tests {
     /// The client may lose its connection before it receives the event that was written last.
     #[test]
     fn the_event_written_last_stays_in_the_log() {
-        for (count, length) in [(MAX_LOGGED_MESSAGES + 50, 1), (4, MAX_LOGGED_BYTES)] {
-            let memory = StreamMemory::default();
+        for (count, length, max) in
+            [(MAX_LOGGED_MESSAGES + 50, 1, MAX_KEPT_BYTES), (4, MAX_LOGGED_BYTES, MAX_KEPT_BYTES), (40, 10, 100)]
+        {
+            let memory = StreamMemory { max, ..StreamMemory::default() };
             let stream = EventStream::new(1, Outbox::for_test(), true, &memory);
             stream.append(format!("{}\n", "x".repeat(length)).repeat(count).as_bytes());
             for at in 0..count as u64 {
@@ -365,6 +367,7 @@ mod tests {
             }
             assert!(stream.log.lock().events.len() <= MAX_LOGGED_MESSAGES, "{count} messages");
             assert_eq!(memory.used(), stream.log.lock().bytes, "{count} messages");
+            assert!(!memory.is_full(), "{count} messages");
             drop(stream);
             assert_eq!(memory.used(), 0, "{count} messages");
         }

@@ -3,13 +3,33 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    HttpOptions,
+    Context, Elicit, Fault, HttpOptions,
+    ask::{Ask, ClientProgress, Elicitation},
     backend::{RecordCondition, Records as _},
+    tool,
 };
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::{notification, open, until_method};
-use crate::http::replicas::Cluster;
+use crate::http::{client::soon, replicas::Cluster};
+
+#[derive(Debug, Elicit)]
+struct Confirm {
+    sure: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Reports(mpsc::UnboundedSender<ClientProgress>);
+
+/// Ask for confirmation, and pass on how far the client is.
+#[tool]
+async fn asks_patiently(ctx: &Context, reports: &Reports) -> Result<bool, Fault> {
+    let Reports(reports) = reports.clone();
+    let question = Elicitation::<Confirm>::new("confirm", "Sure?");
+    let answer = ctx.ask(question.on_progress(move |report| drop(reports.send(report)))).await?;
+    Ok(answer.accepted().is_some_and(|Confirm { sure }| sure))
+}
 
 /// The answer, and progress before it, reach the call wherever it runs.
 #[tokio::test]
@@ -172,5 +192,29 @@ async fn sessions_and_answers_need_few_operations_of_the_backend() {
         while cluster.backend().count(&answers).await.unwrap() > 0 {
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// The progress of a client keeps a question from timing out.
+#[tokio::test]
+async fn progress_reaches_the_replica_that_asked() {
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let configure = |server: mcp_runtime::Server| server.with::<asks_patiently>().with_state(Reports(sender.clone()));
+    let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    for answering in 0..2 {
+        let mut call = cluster.at(0).open(&session.call(1, "asks_patiently")).await;
+        let question = until_method(&mut call, "elicitation/create").await;
+        let token = &question["params"]["_meta"]["progressToken"];
+        let params = json!({"progressToken": token, "progress": 1, "total": 2, "message": "half"});
+        let progress = session.post(&notification("notifications/progress", &params));
+        assert_eq!(cluster.at(answering).send(&progress).await.status, 202);
+        let report = soon(reports.recv()).await.unwrap();
+        assert_eq!((report.progress, report.total, report.message.as_deref()), (1.0, Some(2.0), Some("half")));
+        let result = json!({"action": "accept", "content": {"sure": true}});
+        let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+        assert_eq!(cluster.at(answering).send(&answer).await.status, 202);
+        assert_eq!(call.messages().await.last().unwrap()["result"]["content"][0]["text"], "true");
     }
 }

@@ -257,3 +257,21 @@ async fn a_backend_that_is_full_does_not_end_sessions() {
         assert_eq!(cluster.at(1).send(&session.ping()).await.status, status);
     }
 }
+
+/// Messages of sessions that must be read again do not all wait for a backend that has just failed.
+#[tokio::test]
+async fn few_messages_ask_a_backend_that_fails() {
+    // The lease is not renewed during the test.
+    let configure = |server: mcp_runtime::Server| server.lease(Duration::from_secs(600));
+    let cluster = Cluster::start_with(1, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    cluster.set_backend(0, Health::Failing);
+    let change = session.post(&request(1, "logging/setLevel", &json!({"level": "error"})));
+    assert_eq!(cluster.at(0).send(&change).await.status, 503);
+    let before = cluster.operations(0);
+    for _ in 0..200 {
+        assert_eq!(cluster.at(0).send(&session.ping()).await.status, 200);
+    }
+    let operations = cluster.operations(0) - before;
+    assert!(operations < 100, "{operations} operations for 200 messages");
+}

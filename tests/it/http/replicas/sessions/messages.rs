@@ -108,6 +108,19 @@ async fn a_cancellation_outlives_a_cut_of_the_connection_to_the_backend() {
     };
     let ((), other, ()) = tokio::join!(call, cluster.at(0).send(&other), cancel);
     assert_eq!(other.text(), "waited");
+    // It would cancel a later call with the same id.
+    until_forgotten(&cluster, &session.id).await;
+}
+
+/// Waits until the backend has no cancellation of a session. Their records expire after a minute.
+async fn until_forgotten(cluster: &Cluster, session: &str) {
+    let cancellations = format!("mcp/1/cancelled/{session}");
+    let forgotten = async {
+        while cluster.backend().count(&cancellations).await.unwrap() > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), forgotten).await.expect("the cancellation is forgotten");
 }
 
 /// A replica that hears messages again looks for cancellations, of which this one has taken effect.
@@ -122,14 +135,7 @@ async fn a_cancellation_does_not_cancel_a_later_call_with_its_id() {
     };
     let (answered, ()) = tokio::join!(cluster.at(0).send(&call), cancel);
     assert_eq!(answered.body, b"", "a cancelled request has no response");
-    let cancellations = format!("mcp/1/cancelled/{}", session.id);
-    let forgotten = async {
-        while cluster.backend().count(&cancellations).await.unwrap() > 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    // The record expires after a minute.
-    tokio::time::timeout(Duration::from_secs(30), forgotten).await.expect("the cancellation is forgotten");
+    until_forgotten(&cluster, &session.id).await;
     let reconnect = async {
         cluster.gate(0).has_begun(2).await;
         cluster.set_backend(0, Health::Deaf);
@@ -219,7 +225,9 @@ async fn a_message_waits_for_a_slow_backend_for_two_seconds_in_all() {
 #[tokio::test]
 async fn a_session_that_changes_while_it_is_loaded_is_read_again() {
     // Nothing but the announcements makes the replica read the session again.
-    let configure = |server: mcp_runtime::Server| server.lease(Duration::from_secs(600));
+    let configure = |server: mcp_runtime::Server| {
+        server.lease(Duration::from_secs(600)).session_rates(mcp_runtime::SessionRates::default().log_messages(None))
+    };
     let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
     let session = async || open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
     for (late, pause) in [(20, 0), (20, 5), (20, 15), (20, 30), (40, 45), (20, 50), (20, 55), (20, 65), (200, 680)] {
@@ -249,5 +257,20 @@ async fn a_session_that_changes_while_it_is_loaded_is_read_again() {
         let call = session.call(2, "floods");
         soon(async { while cluster.at(1).open(&call).await.header("content-type") != Some("application/json") {} })
             .await;
+    }
+}
+
+#[tokio::test]
+async fn the_backend_is_not_asked_for_texts_that_are_no_ids() {
+    // The lease is not renewed during the test.
+    let configure = |server: mcp_runtime::Server| server.lease(Duration::from_secs(600));
+    let cluster = Cluster::start_with(1, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let before = cluster.operations(0);
+    for id in [&*"x".repeat(31), &"x".repeat(33), &"x".repeat(2000), &format!("{}:", "x".repeat(31)), "x"] {
+        for _ in 0..20 {
+            assert_eq!(cluster.at(0).send(&session.ping().with("mcp-session-id", id)).await.status, 404, "{id}");
+        }
+        assert!(cluster.operations(0) < before + 20, "{id}");
     }
 }
