@@ -53,12 +53,12 @@ pub(crate) fn build(
             Place::Query => {
                 let encode_value = if parameter.reserved { encode_reserved } else { encode };
                 let first = query.len();
-                pairs(&mut query, name, value, *style, *explode, encode_value);
+                pairs(&mut query, name, value, *style, *explode, encode_value)?;
                 check_names(operation, parameter, &query[first..])?;
             }
             Place::Cookie => {
                 let first = cookies.len();
-                pairs(&mut cookies, name, value, *style, *explode, encode);
+                pairs(&mut cookies, name, value, *style, *explode, encode)?;
                 check_names(operation, parameter, &cookies[first..])?;
             }
             Place::Header => {
@@ -91,9 +91,11 @@ pub(crate) fn build(
         headers.insert(header::COOKIE, header_value("the cookies", &cookies)?);
     }
     let mut url = format!("{base}{path}");
+    let mut separator = if url.contains('?') { '&' } else { '?' };
     for (name, value) in query {
-        url.push(if url.contains('?') { '&' } else { '?' });
+        url.push(separator);
         url.push_str(&format!("{name}={value}"));
+        separator = '&';
     }
     let mut request = Request::new(Full::new(body));
     *request.uri_mut() = url.parse::<Uri>().map_err(|error| format!("the arguments do not fit into a URL: {error}"))?;
@@ -201,10 +203,10 @@ fn body_of(body: &Body, arguments: &Map<String, Value>) -> Result<(Option<String
         BodyKind::Form => {
             let mut form = Vec::new();
             for (field, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-                pairs(&mut form, &field.name, value, field.style, field.explode, encode);
+                pairs(&mut form, &field.name, value, field.style, field.explode, encode)?;
             }
             for (name, value) in whole.and_then(|(_, value)| value.as_object()).into_iter().flatten() {
-                pairs(&mut form, name, value, Style::Form, true, encode);
+                pairs(&mut form, name, value, Style::Form, true, encode)?;
             }
             form.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&").into()
         }

@@ -85,7 +85,14 @@ pub(crate) fn simple(
     start + &members.join(separator)
 }
 
+/// The maximum size of the names of a value with the style `deepObject`, each of which repeats the names around it.
+const MAX_DEEP_BYTES: usize = 1 << 20;
+
 /// Adds a value to the encoded pairs of a query or a form.
+///
+/// # Errors
+///
+/// Fails if the names of nested values take more than [`MAX_DEEP_BYTES`].
 pub(crate) fn pairs(
     pairs: &mut Vec<(String, String)>,
     name: &str,
@@ -93,19 +100,20 @@ pub(crate) fn pairs(
     style: Style,
     explode: bool,
     encode_value: fn(&str) -> String,
-) {
+) -> Result<(), String> {
     if style == Style::DeepObject {
-        return deep(pairs, encode(name), value, encode_value);
+        let is_complete = deep(pairs, encode(name), value, encode_value, &mut { MAX_DEEP_BYTES });
+        return is_complete.ok_or_else(|| format!("`{name}` is too large"));
     }
     let Some(members) = members(value) else {
         pairs.push((encode(name), encode_value(&text(value))));
-        return;
+        return Ok(());
     };
     if explode {
         for (key, value) in members {
             pairs.push((encode(key.unwrap_or(name)), encode_value(&text(value))));
         }
-        return;
+        return Ok(());
     }
     let separator = match style {
         Style::SpaceDelimited => "%20",
@@ -120,17 +128,26 @@ pub(crate) fn pairs(
     if !joined.is_empty() {
         pairs.push((encode(name), joined));
     }
+    Ok(())
 }
 
-/// `name[key]=value`, at any depth. The depth of arguments is bounded by the parser of JSON.
-fn deep(pairs: &mut Vec<(String, String)>, name: String, value: &Value, encode_value: fn(&str) -> String) {
-    match members(value) {
-        None => pairs.push((name, encode_value(&text(value)))),
-        Some(members) => {
-            for (index, (key, value)) in members.into_iter().enumerate() {
-                let key = key.map_or_else(|| index.to_string(), encode);
-                deep(pairs, format!("{name}%5B{key}%5D"), value, encode_value);
-            }
-        }
+/// `name[key]=value`, at any depth. The depth of arguments is bounded by the parser of JSON. Returns `None` if the names are longer than
+/// `left`.
+fn deep(
+    pairs: &mut Vec<(String, String)>,
+    name: String,
+    value: &Value,
+    encode_value: fn(&str) -> String,
+    left: &mut usize,
+) -> Option<()> {
+    *left = left.checked_sub(name.len())?;
+    let Some(members) = members(value) else {
+        pairs.push((name, encode_value(&text(value))));
+        return Some(());
+    };
+    for (index, (key, value)) in members.into_iter().enumerate() {
+        let key = key.map_or_else(|| index.to_string(), encode);
+        deep(pairs, format!("{name}%5B{key}%5D"), value, encode_value, left)?;
     }
+    Some(())
 }

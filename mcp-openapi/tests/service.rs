@@ -300,6 +300,7 @@ async fn arguments_cannot_change_what_is_called() {
             "error: `X-List` contains characters that cannot be sent in a header",
         ),
         ("headers", json!({"X-Version": "8"}), "error: "),
+        ("query", json!({"deep": {"x".repeat(100_000): vec![0; 20]}}), "error: `deep` is too large"),
         ("headers", json!({"Authorization": "x"}), "error: "),
         ("query", json!({"api_key": "x"}), "error: "),
         (

@@ -159,9 +159,9 @@ fn describe(what: String) -> String {
     what
 }
 
-/// What is too long is cut between characters. Contents of prompts may be as confidential, and are not recorded.
+/// Contents that are too long are truncated at a character boundary. Contents of prompts are never recorded.
 #[tokio::test]
-async fn contents_are_those_of_tools_and_are_cut() {
+async fn only_contents_of_tools_are_recorded_and_truncated() {
     for (text, recorded) in [("ab", "ab"), ("abcd", "abc"), ("ää", "ä"), ("aää", "aä"), ("𝄞", "")] {
         let (exporter, spans) = export(Sampler::AlwaysOn);
         let _guard = listen(Registry::default().with(spans.layer()));

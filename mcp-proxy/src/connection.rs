@@ -313,7 +313,7 @@ impl Connection {
         let (questions, received) = mpsc::channel(MAX_QUESTIONS);
         let call = Arc::new(WaitingCall::new(ctx, questions));
         let (calls, late_tasks) = (&*self.calls, &self.late_tasks);
-        let mut waiting = Waiting { handle: None, task_meta: None, received, calls, late_tasks };
+        let mut waiting = Waiting { call: &call, handle: None, task_meta: None, received, calls, late_tasks };
         let (is_tool, accepts_task) = (request.method() == "tools/call", tasks::is_accepted_for(&request));
         if accepts_task && !self.is_stateless {
             request = tasks::requesting(request);
@@ -389,6 +389,7 @@ async fn answer(ctx: Context, prefix: Prefix, pages: Arc<Pages>, key: String, as
 
 /// A request that is cancelled if it is dropped before its response has arrived.
 struct Waiting<'a> {
+    call: &'a WaitingCall,
     handle: Option<RequestHandle<RoleClient>>,
     /// The `_meta` of requests about the task that the upstream may make of the call.
     task_meta: Option<RequestMetaObject>,
@@ -400,12 +401,14 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        let awaited = self.task_meta.take().filter(|_| self.handle.is_some());
+        let late_task = awaited.and_then(|meta| Some((meta, Arc::clone(self.late_tasks).try_acquire_owned().ok()?)));
+        self.call.awaits_task.store(late_task.is_some(), Ordering::Relaxed);
         self.received.close();
         self.calls.remove_ended();
         if let Some(mut handle) = self.handle.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let late_task = self.task_meta.take().zip(Arc::clone(self.late_tasks).try_acquire_owned().ok());
             runtime.spawn(async move {
                 if let Some((meta, _permit)) = late_task
                     && tasks::cancel_created(&mut handle, meta).await

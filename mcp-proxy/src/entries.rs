@@ -199,9 +199,21 @@ fn listed_meta(upstream: &Upstream, listed: &Value) -> Map<String, Value> {
     members
 }
 
+/// The maximum size of a schema. Larger ones take much time to compile and to list.
+const MAX_SCHEMA_BYTES: usize = 128 << 10;
+
 /// `is_extended` is whether the upstream may make a task of every call.
 fn tool_entry(upstream: &Arc<Upstream>, listed: &Value, is_extended: bool) -> Option<Entry> {
     let name = text(listed, "name").filter(|name| !name.is_empty())?;
+    let is_short = |schema: &str| listed[schema].to_string().len() <= MAX_SCHEMA_BYTES;
+    if !is_short("inputSchema") || !is_short("outputSchema") {
+        tracing::warn!(
+            upstream = upstream.prefix.as_str(),
+            name,
+            "a tool is left out: its schemas are larger than 128 KiB"
+        );
+        return None;
+    }
     let support = tasks::support(listed, is_extended);
     let hint = |hint: &str| listed["annotations"][hint].as_bool();
     let hints = Hints {

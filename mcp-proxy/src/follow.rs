@@ -146,10 +146,10 @@ impl Connection {
     }
 }
 
-/// Returns the pause before the next request about a task, `usual` if the task states none.
-fn interval(state: &Value, usual: Duration) -> Duration {
+/// Returns the pause before the next request about a task, or `default` if the state has none.
+fn interval(state: &Value, default: Duration) -> Duration {
     let given = state["pollIntervalMs"].as_u64().or_else(|| state["pollInterval"].as_u64());
-    given.map_or(usual, |given| Duration::from_millis(given).clamp(MIN_POLL, MAX_POLL))
+    given.map_or(default, |given| Duration::from_millis(given).clamp(MIN_POLL, MAX_POLL))
 }
 
 fn is_temporary(error: &ServiceError) -> bool {

@@ -25,7 +25,7 @@ const TTL: Duration = Duration::from_secs(60 * 60);
 /// How long the upstream may take to respond to a request about a task.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long after its call an upstream may name the task that it has made.
-pub(crate) const LATE_TASK_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const LATE_TASK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An extension of a request that the upstream may run as a task.
 #[derive(Clone)]
@@ -83,9 +83,7 @@ pub(crate) fn requesting(request: ClientRequest) -> ClientRequest {
     let ClientRequest::CallToolRequest(call) = request else { return request };
     let mut params = serde_json::to_value(call.params).unwrap_or_default();
     params["task"] = json!({"ttl": TTL.as_millis() as u64});
-    let mut request = ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)));
-    accept_for(&mut request);
-    request
+    ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)))
 }
 
 /// Returns the task that the upstream has made of a call.

@@ -33,7 +33,7 @@ use tokio::{
 
 use crate::{
     convert::{make_printable, printable},
-    tasks::{LATE_TASK_TIMEOUT, is_accepted_for},
+    tasks::LATE_TASK_TIMEOUT,
 };
 
 /// Receives the announcements of an upstream.
@@ -58,12 +58,14 @@ pub(crate) struct WaitingCall {
     pub(crate) has_progress: AtomicBool,
     /// Whether the upstream has responded, so that open questions are those of other calls.
     pub(crate) has_result: AtomicBool,
+    /// Whether the call was cancelled, and the upstream may still name a task that it has made of it.
+    pub(crate) awaits_task: AtomicBool,
 }
 
 impl WaitingCall {
     pub(crate) fn new(ctx: &Context, questions: mpsc::Sender<Question>) -> Self {
-        let (has_progress, has_result) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress, has_result }
+        let (has_progress, has_result, awaits_task) = Default::default();
+        Self { ctx: ctx.clone(), questions, task: OnceLock::new(), has_progress, has_result, awaits_task }
     }
 }
 
@@ -207,14 +209,14 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
                     None => calls.push((sent.id.clone(), token, Arc::clone(call))),
                 }
             });
-            ended = Some((call.questions.clone(), is_accepted_for(&sent.request)));
+            ended = Some(Arc::clone(call));
         }
         match &message {
             JsonRpcMessage::Response(response) => drop(self.unanswered.remove(&response.id)),
             JsonRpcMessage::Error(error) => drop(error.id.as_ref().map(|id| self.unanswered.remove(id))),
             _ => {}
         }
-        // Calls are limited by the server, and nothing remains of them when they have ended.
+        // The server limits calls. One that is cancelled keeps its request only while its task is awaited.
         let is_cancellation = is_cancellation(&message);
         let permits = if is_cancellation { &self.unsent_cancellations } else { &self.unsent };
         let permit = if ended.is_none() { Arc::clone(permits).try_acquire_owned().ok() } else { None };
@@ -233,13 +235,13 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
         async move {
             let Some(sending) = sending else { return Ok(()) };
             match ended {
-                Some((ended, accepts_task)) => tokio::select! {
+                Some(call) => tokio::select! {
                     biased;
                     sent = sending => sent,
                     () = async {
-                        ended.closed().await;
-                        // The response of a call that has been cancelled may name a task, which must be cancelled as well.
-                        if accepts_task {
+                        call.questions.closed().await;
+                        // The response may name a task, which must be cancelled as well.
+                        if call.awaits_task.load(Ordering::Relaxed) {
                             sleep(LATE_TASK_TIMEOUT).await;
                         }
                     } => Ok(()),

@@ -268,7 +268,7 @@ mod tests {
 
     /// A server that starts, or a cluster that changes, executes the command later. Other errors remain.
     #[test]
-    fn commands_are_sent_again_after_errors_that_pass() {
+    fn commands_are_repeated_after_transient_errors() {
         use ServerErrorKind::{
             BusyLoading, ClusterDown, CrossSlot, MasterDown, Moved, NoPerm, NoScript, ReadOnly, ResponseError, TryAgain,
         };

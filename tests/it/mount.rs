@@ -138,7 +138,7 @@ async fn servers_can_be_nested_and_changed_by_their_handles() {
 
 /// Layers of the mounted server are the inner ones, methods keep their names, and disabled functions are disabled.
 #[tokio::test]
-async fn a_mounted_server_is_mounted_as_it_is() {
+async fn layers_methods_and_disabled_functions_survive_a_mount() {
     let refuse = |why: &'static str| from_fn(move |call: Call, _: Next| async move { Outcome::error(&call, why) });
     let echo = MethodEntry::new("com.example/echo", json!({"type": "object"}), async |params: Value, _: Context| {
         Ok::<_, Fault>(json!({"text": params["text"]}))

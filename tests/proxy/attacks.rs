@@ -127,6 +127,22 @@ async fn lists_that_never_end_are_cut() {
     assert_eq!(server.test_client(Revision::V2026_07_28).tools().await.unwrap().len(), 102);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_with_large_schemas_are_left_out() {
+    for member in ["inputSchema", "outputSchema"] {
+        let fake = fake::start(move |method, _| {
+            let mut large = tool("large");
+            large[member] = json!({"type": "object", "description": "x".repeat(128 << 10)});
+            lists(method, json!([tool("small"), large]))
+        })
+        .await;
+        let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+        let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+        let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["own", "up_small", "up_taken"], "{member}");
+    }
+}
+
 /// Resources of the upstream exist below its prefix only.
 #[tokio::test(flavor = "multi_thread")]
 async fn templates_match_nothing_of_another_server() {

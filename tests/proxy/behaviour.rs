@@ -320,7 +320,7 @@ async fn questions_progress_and_log_messages_pass() {
     }
 }
 
-/// What the client of a call supports, and the lowest level of the log that it wants.
+/// `_meta` contains the capabilities of the client and its minimum log level.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stateless_upstream_knows_the_client_of_a_call() {
     let fake = fake::start_stateless(|method, params| match method {

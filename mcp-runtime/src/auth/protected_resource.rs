@@ -168,8 +168,8 @@ impl ProtectedResource {
     }
 
     /// Combines the descriptions of several authenticators for the same resource: their authorization servers and
-    /// challenges are joined, and tokens are restricted only as both descriptions state. For everything else, the settings
-    /// of this description have precedence.
+    /// challenges are joined, and a restriction on tokens remains only if both descriptions state it. For everything else,
+    /// the settings of this description have precedence.
     ///
     /// ```
     /// use mcp_runtime::auth::ProtectedResource;
@@ -180,8 +180,11 @@ impl ProtectedResource {
     /// ```
     pub fn or(mut self, mut other: Self) -> Self {
         // A description without challenges is one of bearer tokens.
-        if self.challenges.is_empty() != other.challenges.is_empty() {
-            let implied = if self.challenges.is_empty() { &mut self.challenges } else { &mut other.challenges };
+        let (implied, explicit) = match (self.challenges.is_empty(), other.challenges.is_empty()) {
+            (true, _) => (&mut self.challenges, &other.challenges),
+            _ => (&mut other.challenges, &self.challenges),
+        };
+        if implied.is_empty() && explicit.iter().all(|challenge| !challenge.scheme().eq_ignore_ascii_case("Bearer")) {
             implied.push(Challenge::new("Bearer"));
         }
         for (name, value) in
@@ -190,7 +193,7 @@ impl ProtectedResource {
             let restricts = |it: &Self| it.members.get(name) == Some(&value);
             if restricts(&self) != restricts(&other) {
                 for members in [&mut self.members, &mut other.members] {
-                    members.retain(|stated, it| stated != name || *it != value);
+                    members.retain(|member, stated| member != name || *stated != value);
                 }
             }
         }

@@ -319,7 +319,7 @@ mod tests {
 
     /// During a rolling update, processes with the former name are still started.
     #[tokio::test(start_paused = true)]
-    async fn a_renamed_server_leaves_the_backend_to_its_former_name_while_that_is_used() {
+    async fn a_renamed_server_waits_until_processes_of_its_former_name_have_ended() {
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
         let name = |name: &str, former: &[String]| ServerName { name: name.to_owned(), former: former.to_vec() };
         let (old, new) = (name("notes", &[]), name("tracker", &["notes".to_owned()]));

@@ -548,7 +548,7 @@ mod tests {
         deliver.abort();
     }
 
-    /// Releases that stored no name are the server's own.
+    /// A record without a name comes from an older release of the same server.
     #[test]
     fn a_server_accepts_what_it_has_stored_under_any_of_its_names() {
         let name = ServerName { name: "tracker".to_owned(), former: vec!["notes".to_owned()] };

@@ -316,7 +316,8 @@ impl SessionStore {
 
     /// Stores the cancellation of a call, and tells the other replicas, one of which may run the call.
     async fn cancel(&self, shared: &SharedSession, request: String) -> Result<(), BackendError> {
-        // A replica that hears no messages for longer, but renews its lease, misses the cancellation: the call goes on.
+        // A replica that receives no messages for longer than this, but still renews its lease, misses the cancellation, and its call
+        // continues.
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
         let (group, name) = (cancellation_group(&shared.id), cancellation_name(&request));
         let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };

@@ -54,10 +54,10 @@ pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use description::OWN_EXTENSIONS;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use handshake::{Declared, restore_session};
-pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
+pub(crate) use limits::{MAX_PERIOD, PingSchedule};
 #[cfg(feature = "http")]
-pub(crate) use limits::{MAX_PERIOD, MIN_PERIOD, Meter};
+pub(crate) use limits::{MIN_PERIOD, Meter};
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 #[cfg(feature = "http")]

@@ -77,7 +77,7 @@ mod tests {
     use super::json_of_string;
 
     #[test]
-    fn a_string_stays_one_if_the_schema_accepts_it() {
+    fn a_string_stays_a_string_if_the_schema_accepts_it() {
         for (schema, text, expected) in [
             (json!({"type": "integer"}), " 5 ", "5"),
             (json!({"type": "integer"}), "five", r#""five""#),

@@ -126,8 +126,9 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    mistakes: parse invalid_request method_not_found invalid_params unknown_tool unknown_prompt resource_not_found;
-    failures: internal overloaded unsupported_version header_mismatch missing_capability insufficient_scope url_elicitation_required;
+    mistakes: parse invalid_request method_not_found invalid_params unknown_tool unknown_prompt resource_not_found
+        insufficient_scope;
+    failures: internal overloaded unsupported_version header_mismatch missing_capability url_elicitation_required;
 }
 
 impl ErrorCodes {

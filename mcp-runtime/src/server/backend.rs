@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Server;
-use crate::backend::Backend;
+use crate::{backend::Backend, engine::MAX_PERIOD};
 
 /// The minimum lease. With a shorter lease, a busy machine would lose calls.
 const MIN_LEASE: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl Server {
     /// # }
     /// ```
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.cluster.lease = lease.max(MIN_LEASE);
+        self.cluster.lease = lease.clamp(MIN_LEASE, MAX_PERIOD);
         self
     }
 }

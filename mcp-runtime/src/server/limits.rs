@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::Server;
 use crate::{
-    engine::{PingSchedule, SessionRates, StateKey, TaskLimits},
+    engine::{MAX_PERIOD, PingSchedule, SessionRates, StateKey, TaskLimits},
     handler::entry::EntryKind,
     model::{CacheScope, setters},
 };
@@ -191,7 +191,7 @@ impl Server {
         /// server.state_ttl(Duration::from_secs(24 * 60 * 60))
         /// # }
         /// ```
-        pub fn state_ttl(self, ttl: Duration) { self.profile.limits.round_ttl = ttl }
+        pub fn state_ttl(self, ttl: Duration) { self.profile.limits.round_ttl = ttl.min(MAX_PERIOD) }
 
         /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key
         /// opens existing state of servers with the same name, so that keys can be rotated by adding the new key in

@@ -14,10 +14,13 @@ use crate::{error::SchemaError, pointer, subschemas::NULLABLE};
 /// The maximum nesting depth of schemas.
 const DEPTH: usize = 128;
 
+/// The maximum weight of all patterns of a schema, which take 64 bytes per unit.
+const MAX_PATTERN_WEIGHT: u64 = 1 << 18;
+
 /// Compiles a schema. The first node is the root.
 pub(super) fn compile(schema: &Value, absent: AbsentNull) -> Result<Vec<Node>, SchemaError> {
-    let (references, nodes, ids, pending) = Default::default();
-    let mut compiler = Compiler { root: schema, references, absent, nodes, ids, pending };
+    let (references, nodes, ids, pending, pattern_weight) = Default::default();
+    let mut compiler = Compiler { root: schema, references, absent, nodes, ids, pending, pattern_weight };
     compiler.reserve(schema);
     // The targets of references are compiled here rather than recursively, so a chain of references needs no stack.
     while let Some((id, schema)) = compiler.pending.pop() {
@@ -45,6 +48,8 @@ struct Compiler<'a> {
     ids: HashMap<*const Value, Id>,
     /// Nodes that are reserved but not yet compiled.
     pending: Vec<(Id, &'a Value)>,
+    /// The weight of all patterns so far.
+    pattern_weight: u64,
 }
 
 impl<'a> Compiler<'a> {
@@ -106,6 +111,10 @@ impl<'a> Compiler<'a> {
                 items: self.one(schema, "unevaluatedItems", depth)?,
                 properties: self.one(schema, "unevaluatedProperties", depth)?,
             }));
+        }
+        self.pattern_weight += node.pattern_weight();
+        if self.pattern_weight > MAX_PATTERN_WEIGHT {
+            return Err(SchemaError::new("the patterns of the schema take more than 16 MiB".to_owned()));
         }
         Ok(node)
     }

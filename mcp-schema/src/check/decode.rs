@@ -10,7 +10,7 @@ use crate::json::{self, Kind};
 pub fn decoding_violation(name: &str, json: &str, error: &serde_json::Error) -> Violation {
     let root = Path::Root;
     let path = if name.is_empty() { Path::Root } else { Path::Member(&root, name) };
-    locate(&path, json, position(json, error), &|path, value| {
+    locate(&path, 0, json, position(json, error), &|path, value| {
         let text = error.to_string();
         let rule = rule(without_position(&text));
         let rule = match rule {
@@ -29,27 +29,31 @@ pub fn decoding_violation(name: &str, json: &str, error: &serde_json::Error) -> 
 /// array or object in the place of another value.
 fn position(json: &str, error: &serde_json::Error) -> usize {
     let before = json.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
-    before + error.column()
+    before.saturating_add(error.column())
 }
 
+/// The depth up to which serde_json decodes. A message of an author's type may end with any position.
+const DEPTH: usize = 128;
+
 /// Calls `found` with the innermost value around an offset, and its path.
-fn locate<T>(path: &Path<'_>, json: &str, offset: usize, found: &dyn Fn(&Path<'_>, &str) -> T) -> T {
+fn locate<T>(path: &Path<'_>, depth: usize, json: &str, offset: usize, found: &dyn Fn(&Path<'_>, &str) -> T) -> T {
     let inner = |value: &str| {
         let start = value.as_ptr().addr() - json.as_ptr().addr();
         offset.checked_sub(start).filter(|offset| *offset <= value.len())
     };
     match json::kind(json) {
+        _ if depth == DEPTH => {}
         Kind::Object => {
             for (name, value) in json::members(json) {
                 if let Some(offset) = inner(value) {
-                    return locate(&Path::Member(path, &name), value, offset, found);
+                    return locate(&Path::Member(path, &name), depth + 1, value, offset, found);
                 }
             }
         }
         Kind::Array => {
             for (index, value) in json::elements(json).enumerate() {
                 if let Some(offset) = inner(value) {
-                    return locate(&Path::Element(path, index), value, offset, found);
+                    return locate(&Path::Element(path, index), depth + 1, value, offset, found);
                 }
             }
         }
@@ -215,6 +219,17 @@ fn integer_range(expected: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The text of an author's error may repeat what the client has sent.
+    #[test]
+    fn any_position_may_be_claimed() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        for position in ["line 1 column 90000", "line 2 column 18446744073709551615", "line 9 column 9"] {
+            let error = serde::de::Error::custom(format!("unknown color at {position}"));
+            let violation = decoding_violation("", &deep, &error);
+            assert_eq!(violation.rule, "is not accepted: unknown color", "{position}");
+        }
+    }
 
     #[test]
     fn the_words_of_serde_become_rules() {

@@ -13,6 +13,8 @@ use crate::{
 
 /// The maximum number of listed names or values.
 const LISTED: usize = 20;
+/// The number of schemas that a description may cover.
+const DESCRIBED: usize = 100;
 
 /// The maximum depth to which schemas are described.
 const DEPTH: usize = 8;
@@ -108,10 +110,11 @@ pub(super) fn missing(nodes: &[Node], rules: &ObjectRules, name: &str, path: &Pa
 
 /// Describes valid values in a few words: `string`, `one of "a", "b"`, ``object with `kind` ``.
 pub(super) fn describe(nodes: &[Node], id: Id) -> Option<String> {
-    describe_at(nodes, id, 0)
+    describe_at(nodes, id, &mut { DESCRIBED })
 }
 
-fn describe_at(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
+fn describe_at(nodes: &[Node], id: Id, left: &mut usize) -> Option<String> {
+    *left = left.checked_sub(1)?;
     let node = &nodes[id];
     if let Some(values) = node.values.first() {
         return Some(one_of(&values.shown.iter().take(LISTED + 1).map(|value| &**value).collect::<Vec<_>>()));
@@ -125,13 +128,16 @@ fn describe_at(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
     if let Some(types) = node.types {
         return Some(types.plain());
     }
-    let applicators = node.applicators.as_ref().filter(|_| depth < DEPTH)?;
+    let applicators = node.applicators.as_ref()?;
     if let Some(id) = applicators.reference {
-        return describe_at(nodes, id, depth + 1);
+        return describe_at(nodes, id, left);
     }
     let branches = if applicators.any.is_empty() { &applicators.one } else { &applicators.any };
-    let all = branches.iter().map(|&id| describe_at(nodes, id, depth + 1)).collect::<Option<Vec<_>>>()?;
-    (!all.is_empty() && all.len() <= LISTED).then(|| all.join(" or "))
+    if branches.is_empty() || branches.len() > LISTED {
+        return None;
+    }
+    let all = branches.iter().map(|&id| describe_at(nodes, id, left)).collect::<Option<Vec<_>>>()?;
+    Some(all.join(" or "))
 }
 
 /// Explains why the value matches none of these schemas.
@@ -147,7 +153,7 @@ pub(super) fn branches(
     check: &mut dyn FnMut(Id) -> Collector,
 ) -> Collector {
     let mut collected = Collector::default();
-    let types: Vec<Option<Types>> = ids.iter().map(|&id| types_of(nodes, id, 0)).collect();
+    let types: Vec<Option<Types>> = ids.iter().map(|&id| types_of(nodes, id)).collect();
     let kind = json::kind(json);
     let accepts = |types: &Option<Types>| types.is_none_or(|types| types.accepts(kind, json));
     let mut candidates: Vec<Id> =
@@ -257,21 +263,28 @@ fn object_of(nodes: &[Node], id: Id) -> Option<&ObjectRules> {
 }
 
 /// Returns the valid types, if the schema restricts them.
-fn types_of(nodes: &[Node], id: Id, depth: usize) -> Option<Types> {
-    let node = &nodes[id];
-    if let Some(values) = node.values.first() {
-        return Some(values.types);
+fn types_of(nodes: &[Node], id: Id) -> Option<Types> {
+    let (mut seen, mut pending) = (HashSet::new(), vec![id]);
+    let mut types: Option<Types> = None;
+    while let Some(id) = pending.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let node = &nodes[id];
+        let own = node.values.first().map(|values| values.types).or(node.types).or(node.never.then(Types::default));
+        if let Some(own) = own {
+            types = Some(types.unwrap_or_default().with(own));
+            continue;
+        }
+        let applicators = node.applicators.as_ref()?;
+        let branches = if applicators.any.is_empty() { &applicators.one } else { &applicators.any };
+        match applicators.reference {
+            Some(id) => pending.push(id),
+            None if branches.is_empty() => return None,
+            None => pending.extend(branches),
+        }
     }
-    if node.types.is_some() || node.never {
-        return Some(node.types.unwrap_or_default());
-    }
-    let applicators = node.applicators.as_ref().filter(|_| depth < DEPTH)?;
-    if let Some(id) = applicators.reference {
-        return types_of(nodes, id, depth + 1);
-    }
-    let branches = if applicators.any.is_empty() { &applicators.one } else { &applicators.any };
-    let all = branches.iter().map(|&id| types_of(nodes, id, depth + 1)).collect::<Option<Vec<_>>>()?;
-    all.into_iter().reduce(Types::with)
+    types
 }
 
 /// Lists alternatives: `one of a, b`, or just `a`.

@@ -168,7 +168,7 @@ impl Values {
     pub(super) fn contain(&self, kind: Kind, json: &str) -> bool {
         match kind {
             Kind::String => json::string(json).is_some_and(|string| contains(&self.sorted_strings, &string)),
-            _ if self.others.is_empty() => false,
+            _ if !self.types.overlaps(Types::of(kind)) => false,
             _ => contains(&self.others, &canonical(json)),
         }
     }

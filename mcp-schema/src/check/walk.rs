@@ -211,13 +211,14 @@ impl<'a> Walk<'a> {
         }
         self.spend(json.len() as u64)?;
         let nodes = self.nodes;
-        let mut absent = Vec::new();
+        let mut absent = HashSet::new();
         let ids = unconditional(nodes, id);
+        self.spend(ids.len() as u64)?;
         for (name, value) in json::members(json).filter(|(_, value)| json::kind(value) == Kind::Null) {
             let rules = ids.iter().filter_map(|&id| nodes[id].object.as_ref());
             let mut nullable = rules.filter_map(|rules| rules.property(&name)).filter(|property| property.nullable);
             if nullable.any(|property| !self.accepts(property.node, value)) {
-                absent.push(name);
+                absent.insert(name);
             }
         }
         if absent.is_empty() {

@@ -1,11 +1,17 @@
 //! The form of schemas that clients see.
 
+use std::{cell::Cell, collections::HashSet};
+
 use serde_json::{Map, Number, Value, json};
 
-use super::merge::{is_annotation, merge_all};
+use super::{
+    merge::{is_annotation, merge_all},
+    simplify::COPIED_VALUES,
+};
 use crate::{
+    json::canonical,
     pointer,
-    subschemas::{NULLABLE, has_any, is_condition, visit_references, visit_subschemas_mut},
+    subschemas::{NULLABLE, has_any, is_condition, size, visit_references, visit_subschemas_mut},
 };
 
 /// Which form of their schemas tools are listed with.
@@ -68,7 +74,7 @@ pub fn listed(schema: &Value, profile: SchemaProfile, not_nullable: &[&str]) -> 
     // A document is listed as its author wrote it.
     if schema.get("$schema").is_none() {
         let rewrites = profile != SchemaProfile::Exact && has_simple_references(&schema);
-        List { profile, rewrites, not_nullable }.schema(&mut schema);
+        List { profile, rewrites, not_nullable, copied: &Cell::new(0) }.schema(&mut schema);
     }
     schema
 }
@@ -80,6 +86,8 @@ struct List<'a> {
     rewrites: bool,
     /// The keywords of schemas that stay without `null`.
     not_nullable: &'a [&'a str],
+    /// The number of values that were copied to list several types.
+    copied: &'a Cell<usize>,
 }
 
 impl List<'_> {
@@ -92,7 +100,7 @@ impl List<'_> {
         });
         let nullable = members.shift_remove(NULLABLE).is_some();
         if rewrites {
-            rewrite(members);
+            rewrite(members, self.copied);
         }
         if nullable && self.profile != SchemaProfile::WithoutNull && !has_any(members, self.not_nullable) {
             add_null(members, self.profile == SchemaProfile::Compatible);
@@ -101,9 +109,9 @@ impl List<'_> {
 }
 
 /// Replaces the keywords of a single schema, whose subschemas have been rewritten.
-fn rewrite(schema: &mut Map<String, Value>) {
+fn rewrite(schema: &mut Map<String, Value>, copied: &Cell<usize>) {
     merge_all(schema);
-    split_types(schema);
+    split_types(schema, copied);
     if let Some(Value::String(_)) = schema.get("const")
         && !schema.contains_key("enum")
         && let Some(value) = schema.shift_remove("const")
@@ -157,12 +165,19 @@ fn add_null(schema: &mut Map<String, Value>, repeats_description: bool) {
     schema.extend(annotations);
 }
 
-/// Replaces several types with a branch for each.
-fn split_types(schema: &mut Map<String, Value>) {
+/// Replaces several types with a branch for each, up to a limit: nested in each other, such schemas grow exponentially.
+fn split_types(schema: &mut Map<String, Value>, copied: &Cell<usize>) {
     let Some(Value::Array(types)) = schema.get("type") else { return };
     let (nullable, types): (Vec<Value>, Vec<Value>) = types.iter().cloned().partition(|kind| kind == "null");
     if types.is_empty() || (types.len() > 1 && schema.contains_key("anyOf")) {
         return;
+    }
+    if types.len() > 1 {
+        let size = schema.values().map(size).sum::<usize>();
+        copied.set(copied.get().saturating_add(size.saturating_mul(types.len() - 1)));
+        if copied.get() > COPIED_VALUES {
+            return;
+        }
     }
     let mut accepts_null = !nullable.is_empty() && schema.get("const").is_none_or(Value::is_null);
     if let Some(Value::Array(values)) = schema.get_mut("enum") {
@@ -205,15 +220,14 @@ fn flatten_branches(schema: &mut Map<String, Value>) {
             _ => flat.push(branch),
         }
     }
-    let mut seen: Vec<Value> = Vec::with_capacity(flat.len());
-    flat.retain(|branch| {
-        let is_new = !seen.contains(branch);
-        if is_new {
-            seen.push(branch.clone());
-        }
-        is_new
-    });
-    *branches = flat;
+    *branches = distinct(flat);
+}
+
+/// Removes schemas that occur before.
+fn distinct(mut schemas: Vec<Value>) -> Vec<Value> {
+    let mut seen = HashSet::new();
+    schemas.retain(|schema| seen.insert(canonical(&schema.to_string())));
+    schemas
 }
 
 /// Adds the inclusive bound that follows from an exclusive one. For integers it replaces the exclusive one.
@@ -239,12 +253,7 @@ fn tuple(schema: &mut Map<String, Value>) {
     if number("maxItems") != length {
         return;
     }
-    let mut distinct: Vec<Value> = Vec::new();
-    for element in prefix {
-        if !distinct.contains(element) {
-            distinct.push(element.clone());
-        }
-    }
+    let mut distinct = distinct(prefix.clone());
     if distinct.len() == 1 {
         if number("minItems") == length {
             schema.shift_remove("prefixItems");
@@ -362,6 +371,14 @@ mod tests {
                 assert!(!has_types || profile == SchemaProfile::Exact, "{listed}");
             }
         }
+    }
+
+    /// Each level would be listed twice, with all levels below it.
+    #[test]
+    fn nested_schemas_with_several_types_remain_small() {
+        let nested = |inner, _| json!({"type": ["array", "object"], "items": inner});
+        let schema = (0..100).fold(json!({}), nested);
+        assert!(super::size(&listed(&schema, SchemaProfile::Compatible, &[])) < 2 * COPIED_VALUES);
     }
 
     /// Providers refuse arrays without `items`, which the type of a value with several types does not have.

@@ -15,7 +15,7 @@ use crate::{
 
 /// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow
 /// exponentially; beyond this limit, references are kept.
-const COPIED_VALUES: usize = 10_000;
+pub(super) const COPIED_VALUES: usize = 10_000;
 
 /// The nesting depth beyond which schemas are left unchanged.
 const DEPTH: usize = 100;

@@ -101,7 +101,7 @@ pub(crate) struct Repetition<'a> {
 }
 
 /// An array or object that is being read.
-struct Open<'a> {
+struct OpenContainer<'a> {
     start: usize,
     /// The names of the members of an object so far.
     names: HashSet<Cow<'a, str>>,
@@ -111,21 +111,22 @@ struct Open<'a> {
     index: Option<usize>,
 }
 
-/// Returns a member that some object in a value repeats, at most `depth` levels deep. Reads the value once.
+/// Finds a member that an object in `value` repeats. Does not search objects nested more than `depth` levels deep. Takes linear time, and
+/// does not recurse.
 pub(crate) fn repetition(value: &str, depth: usize) -> Option<Repetition<'_>> {
     let bytes = value.as_bytes();
-    let (mut at, mut open, mut deeper) = (0, Vec::<Open<'_>>::new(), 0_usize);
+    let (mut at, mut open, mut skipped_levels) = (0, Vec::<OpenContainer<'_>>::new(), 0_usize);
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'"' => {
                 let (end, is_escaped) = skip_string(bytes, at);
-                if let Some(object) = open.last_mut().filter(|_| deeper == 0)
+                if let Some(object) = open.last_mut().filter(|_| skipped_levels == 0)
                     && bytes.get(skip_space(bytes, end)) == Some(&b':')
                 {
                     let name = unescaped(value.get(at + 1..end.checked_sub(1)?)?, is_escaped);
                     object.name = name.clone();
                     if !object.names.insert(name) {
-                        let Open { start, name, .. } = open.pop()?;
+                        let OpenContainer { start, name, .. } = open.pop()?;
                         let object = &value[start..skip_value(bytes, start)];
                         return Some(Repetition { path: path(&open), object, name: name.into_owned() });
                     }
@@ -135,13 +136,13 @@ pub(crate) fn repetition(value: &str, depth: usize) -> Option<Repetition<'_>> {
             }
             b'{' | b'[' if open.len() < depth => {
                 let index = (*byte == b'[').then_some(0);
-                open.push(Open { start: at, names: HashSet::new(), name: Cow::Borrowed(""), index });
+                open.push(OpenContainer { start: at, names: HashSet::new(), name: Cow::Borrowed(""), index });
             }
-            b'{' | b'[' => deeper += 1,
-            b'}' | b']' if deeper > 0 => deeper -= 1,
+            b'{' | b'[' => skipped_levels += 1,
+            b'}' | b']' if skipped_levels > 0 => skipped_levels -= 1,
             b'}' | b']' => drop(open.pop()),
-            b',' if deeper == 0 => {
-                if let Some(Open { index: Some(index), .. }) = open.last_mut() {
+            b',' if skipped_levels == 0 => {
+                if let Some(OpenContainer { index: Some(index), .. }) = open.last_mut() {
                     *index += 1;
                 }
             }
@@ -152,7 +153,7 @@ pub(crate) fn repetition(value: &str, depth: usize) -> Option<Repetition<'_>> {
     None
 }
 
-fn path(open: &[Open<'_>]) -> String {
+fn path(open: &[OpenContainer<'_>]) -> String {
     let mut path = String::new();
     for level in open {
         match level.index {

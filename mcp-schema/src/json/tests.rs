@@ -137,3 +137,20 @@ fn the_last_of_duplicate_members_is_returned() {
         assert_eq!(member(object, "a"), found, "{object}");
     }
 }
+
+#[test]
+fn repeated_members_are_found_by_their_path() {
+    for (json, depth, expected) in [
+        (r#"{"a":1,"b":"a","c":["a","a"],"d":{"a":1}}"#, 9, None),
+        (r#"{"a":"{\"a\":1,","b":"}","c":{},"d":[]}"#, 9, None),
+        (" {\n\"a\" : 1 , \"\\u0061\"\t: 2 } ", 9, Some(("", "a"))),
+        (r#"[{},[{"a":{}},{"b":[0,{"x":1,"x":2}]}]]"#, 9, Some(("[1][1].b[1]", "x"))),
+        (r#"{"a":{"x":[1,2]},"b":{"x":1},"a":[[[]]]}"#, 9, Some(("", "a"))),
+        (r#"{"a":[[{"x":1,"x":2}]]}"#, 4, Some(("a[0][0]", "x"))),
+        (r#"{"a":[[{"x":1,"x":2}]]}"#, 3, None),
+        (r#"{"a":[[{"x":1,"x":2}]],"a":1}"#, 1, Some(("", "a"))),
+    ] {
+        let found = repetition(json, depth);
+        assert_eq!(found.as_ref().map(|found| (&*found.path, &*found.name)), expected, "{json} {depth}");
+    }
+}

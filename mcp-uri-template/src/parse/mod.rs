@@ -40,12 +40,21 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
+/// The maximum length of a template, in bytes. The memory to match a URI grows with the product of both lengths.
+const MAX_LENGTH: usize = 4096;
+
 /// Parses a template. A URI without braces is a template with a single literal.
 ///
 /// # Errors
 ///
-/// Returns all errors, in the order of the template.
+/// Returns all errors, in the order of the template. A template with expressions has at most 4,096 bytes.
 pub fn parse(template: &str) -> Result<Vec<Part>, Vec<ParseError>> {
+    if template.len() > MAX_LENGTH && template.contains(['{', '}']) {
+        return Err(vec![ParseError::new(
+            0..template.len(),
+            format!("the template is longer than {MAX_LENGTH} bytes"),
+        )]);
+    }
     let mut parser = Parser { parts: Vec::new(), errors: Vec::new(), seen: Vec::new() };
     parser.errors.extend(missing_scheme(template));
     let mut at = 0;

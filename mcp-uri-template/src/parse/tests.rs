@@ -11,6 +11,18 @@ fn expression(operator: Operator, variables: &[&str]) -> Part {
 }
 
 #[test]
+fn templates_have_a_maximum_length() {
+    for (length, is_valid) in [(4096, true), (4097, false)] {
+        let template = format!("a:{}{{b}}", "x".repeat(length - 5));
+        assert_eq!(parse(&template).is_ok(), is_valid, "{length}");
+    }
+    let commas = format!("a:{{{}}}", ",".repeat(200_000));
+    assert_eq!(parse(&commas).unwrap_err().len(), 1);
+    let uri = format!("a:{}", "x".repeat(200_000));
+    assert_eq!(parse(&uri), Ok(vec![literal(&uri)]));
+}
+
+#[test]
 fn templates_of_levels_1_to_3_are_parsed() {
     for (template, expected) in [
         ("notes://all", vec![literal("notes://all")]),

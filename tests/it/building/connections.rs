@@ -85,8 +85,8 @@ async fn reports_forever(ctx: &Context) {
     }
 }
 
-/// What a call sends does not extend its grace period of five seconds. After it, a client that does not read has as much
-/// time again until it must read the error.
+/// Messages of a call do not extend the grace period of five seconds. A client that does not read then has another five
+/// seconds to read the error.
 #[tokio::test(start_paused = true)]
 async fn calls_that_send_messages_fail_after_the_grace_period() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};

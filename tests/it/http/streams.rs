@@ -243,7 +243,7 @@ async fn a_change_is_sent_on_one_stream_of_each_client() {
     assert_eq!((rest.len(), rest[0].get("method")), (1, None), "{rest:?}");
 }
 
-/// A year and more, for authors who want no comments or timeouts.
+/// `Duration::MAX` must not overflow.
 #[tokio::test]
 async fn periods_may_have_any_length() {
     let listener = ListenerOptions::default().header_timeout(Duration::MAX);
@@ -266,7 +266,7 @@ async fn a_second_get_replaces_the_first() {
             assert!(second.event().await.unwrap().is_comment);
             assert!(first.event().await.expect("the first stream ended").is_comment);
         }
-        // The end of one that was replaced does not affect others.
+        // Closing a stream that was replaced does not affect the others.
         let mut third = endpoint.open(&session.get()).await;
         drop(first);
         for _ in 0..3 {
@@ -368,7 +368,7 @@ async fn a_session_sets_its_log_level() {
     assert_eq!(endpoint.send(&session.call(2, "floods")).await.text(), "flooded");
 }
 
-/// The exchange of a notification has ended when its function sends something.
+/// The response to a notification was sent before its function runs.
 #[tokio::test]
 async fn messages_of_a_notification_are_sent_on_the_general_stream() {
     let note = MethodEntry::new("com.example/note", json!({"type": "object"}), async |_: Value, ctx: Context| {

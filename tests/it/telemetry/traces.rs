@@ -326,13 +326,16 @@ async fn a_question_of_a_task_carries_its_trace_and_its_task() {
     let params = json!({"name": "counts_roots", "task": {}});
     let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
     client.send_request("tasks/result", json!({"taskId": task}));
-    let question = loop {
-        let mut received = client.notifications().into_iter();
-        if let Some(question) = received.find(|message| message["method"] == "roots/list") {
-            break question;
+    let asked = async {
+        loop {
+            let mut received = client.notifications().into_iter();
+            if let Some(question) = received.find(|message| message["method"] == "roots/list") {
+                return question;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
     };
+    let question = tokio::time::timeout(Duration::from_secs(60), asked).await.expect("a question");
     let meta = &question["params"]["_meta"];
     let related = &meta["io.modelcontextprotocol/related-task"]["taskId"];
     assert_eq!((&meta["traceparent"], related), (&json!(TRACE), &task), "{question}");

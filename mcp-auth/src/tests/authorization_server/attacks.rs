@@ -262,7 +262,7 @@ async fn logins_without_a_question_lock_no_user_out() {
 }
 
 #[tokio::test]
-async fn an_hour_after_many_logins_without_a_question_the_user_is_not_asked() {
+async fn consent_is_remembered_again_an_hour_after_many_logins() {
     let world = World::new().await;
     let mut browser = Browser::default();
     world.log_in(&mut browser, &[]).await;

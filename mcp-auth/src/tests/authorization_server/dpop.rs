@@ -349,7 +349,7 @@ async fn a_proof_is_accepted_once_for_every_grant_type() {
     }
 }
 
-/// Clients that have a key name it at every server.
+/// A client with a key sends its thumbprint to every server.
 #[tokio::test]
 async fn a_server_that_binds_no_tokens_ignores_keys() {
     let (world, key) = (World::new().await, key());

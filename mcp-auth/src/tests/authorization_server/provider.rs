@@ -280,7 +280,7 @@ async fn a_refresh_does_not_ask_for_claims_that_nothing_depends_on() {
 
 /// Providers of OAuth 2 describe users at an endpoint, some of them with numbers.
 #[tokio::test]
-async fn the_user_endpoint_identifies_users_by_the_claim_of_the_operator() {
+async fn the_user_endpoint_identifies_users_by_the_configured_claim() {
     let world = World::new().await;
     world.provider(|provider| {
         (provider.is_openid, provider.subject_claim, provider.user) = (false, "id", json!({"id": 42}));

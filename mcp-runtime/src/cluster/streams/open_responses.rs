@@ -233,15 +233,16 @@ impl Reader {
     }
 
     async fn update(&mut self) -> Result<(), BackendError> {
-        while let Some(version) = self.version {
-            self.version = self.write(RecordCondition::Version(version)).await?;
-            if self.version.is_some() {
-                break;
-            }
-            // An earlier attempt that seemed to fail may have taken effect.
+        let Some(version) = self.version else { return Ok(()) };
+        let mut written = self.write(RecordCondition::Version(version)).await?;
+        if written.is_none() {
+            // An earlier write that seemed to fail may have taken effect. If this read fails, the next renewal repeats it.
             let stored = with_timeout(self.replica.backend().get(&self.key)).await?;
-            self.version = stored.filter(|stored| self.is_own(&stored.value)).map(|stored| stored.version);
+            if let Some(own) = stored.filter(|stored| self.is_own(&stored.value)) {
+                written = self.write(RecordCondition::Version(own.version)).await?;
+            }
         }
+        self.version = written;
         Ok(())
     }
 
@@ -262,12 +263,12 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::{
         backend::{BackendFuture, MemoryBackend},
-        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
     };
 
     fn responses() -> Arc<OpenResponses> {
@@ -337,17 +338,18 @@ mod tests {
         assert_eq!(record.received, [3, 4, 6, 7, 8, 9, 10, 5]);
     }
 
-    /// Executes a write whose response is lost.
+    /// Loses the responses of the next operations, which are executed.
     #[derive(Debug, Default)]
-    struct LostResponse(AtomicBool);
+    struct LostResponses(AtomicUsize);
 
-    impl BackendHook for LostResponse {
+    impl BackendHook for LostResponses {
         fn intercept<'a, T: Send + 'a>(
             &'a self,
-            operation: BackendOperation<'_>,
+            _: BackendOperation<'_>,
             run: BackendFuture<'a, T>,
         ) -> BackendFuture<'a, T> {
-            if operation.method != BackendMethod::Set || !self.0.swap(false, Ordering::Relaxed) {
+            let lost = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            if lost.is_err() {
                 return run;
             }
             Box::pin(async {
@@ -357,21 +359,23 @@ mod tests {
         }
     }
 
-    /// Another response is the reader from its first write on.
+    /// Once another response has written the record, the earlier one no longer does.
     #[tokio::test]
     async fn a_reader_whose_write_seemed_to_fail_writes_again() {
-        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(LostResponse::default()));
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(LostResponses::default()));
         let replica = Arc::new(Replica::new(Arc::clone(&backend) as _, Duration::from_secs(10)));
         let record = |response| ReaderRecord { response, position: 0, is_open: true, received: Vec::new() };
         let written = async || ReaderRecord::load(&replica, "session").await.unwrap().unwrap().position;
         let mut reader = Reader::open(&replica, "session", record(1)).await.unwrap();
-        backend.0.store(true, Ordering::Relaxed);
-        for position in [1, 2] {
+        // The write, and after another attempt the read of the record.
+        for (lost, position, expected) in [(1, 1, 1), (2, 2, 1), (0, 3, 3)] {
+            backend.0.store(lost, Ordering::Relaxed);
             reader.renew(position).await;
-            assert_eq!(written().await, position);
+            backend.0.store(0, Ordering::Relaxed);
+            assert_eq!(written().await, expected);
         }
-        Reader::open(&replica, "session", record(2)).await.unwrap().renew(3).await;
-        reader.close(4).await;
-        assert_eq!(written().await, 3);
+        Reader::open(&replica, "session", record(2)).await.unwrap().renew(4).await;
+        reader.close(5).await;
+        assert_eq!(written().await, 4);
     }
 }

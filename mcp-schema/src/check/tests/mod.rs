@@ -310,12 +310,24 @@ fn hostile_input_terminates() {
         assert!(!tree.accepts(&deep));
         assert!(tree.violations(&deep)[0].rule.contains("too deeply nested"));
         assert!(tree.accepts(&deep[100_000 - 100..100_000 + 100]));
-        // What cannot be checked does not count as a value that `not` permits.
+        // A value that is too deep to check is refused, even under `not`.
         let excluded =
             compile(&json!({"not": {"$ref": "#/$defs/t"}, "$defs": {"t": {"items": {"$ref": "#/$defs/t"}}}}));
         assert!(!excluded.accepts(&deep));
         assert!(excluded.violations(&deep)[0].rule.contains("too deeply nested"));
         tree.normalize_integers(&deep);
+
+        let optional = compile(&json!({"properties": {"a": {"type": "string"}}}));
+        let absent = format!("{{{}{}\"c\":1}}", "\"a\":null,".repeat(50_000), "\"b\":null,".repeat(50_000));
+        optional.violations(&absent);
+
+        // Each of these refers to all in the next group, so there are 200⁵ ways to follow them.
+        let group = |next: usize| json!({"anyOf": vec![json!({"$ref": format!("#/$defs/d{next}")}); 200]});
+        let groups: serde_json::Map<_, _> = (0..5).map(|index| (format!("d{index}"), group(index + 1))).collect();
+        let mut unions =
+            json!({"$defs": groups, "minProperties": 5, "anyOf": [{"$ref": "#/$defs/d0"}, {"$ref": "#/$defs/d1"}]});
+        unions["$defs"]["d5"] = json!({"type": "string"});
+        assert!(!compile(&unions).violations("{}").is_empty());
 
         let branch = json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]});
         let doubled = compile(&json!({"anyOf": [branch, branch, branch, {"type": "integer"}]}));
@@ -361,6 +373,15 @@ fn work_grows_no_faster_than_the_text() {
         let [once, twice] = [250, 500].map(|count| checker.steps(&text(count)));
         // More digits make numbers a little longer.
         assert!(twice <= once * 2 + once / 4, "{once} and {twice} steps: {}", &schema.to_string()[..40]);
+    }
+}
+
+/// Each takes more than a mebibyte.
+#[test]
+fn the_patterns_of_a_schema_share_a_limit() {
+    for (count, is_accepted) in [(1, true), (17, false)] {
+        let schema = json!({"prefixItems": vec![json!({"pattern": "(?:a{1000}){100}"}); count]});
+        assert_eq!(Checker::compile(&schema).is_ok(), is_accepted, "{count}");
     }
 }
 

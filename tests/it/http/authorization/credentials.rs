@@ -133,7 +133,7 @@ async fn bad_credentials_are_rejected() {
     assert_eq!(server.journal.runs(), 0);
 }
 
-/// A response has one challenge for each scheme, whoever adds parameters to it.
+/// Parameters of an error are added to the challenge of the description with the same scheme.
 #[tokio::test]
 async fn an_error_adds_to_the_challenge_of_its_scheme() {
     let resource = resource_of_example().with_challenge(Challenge::new("dpop").with_parameter("algs", "ES256"));

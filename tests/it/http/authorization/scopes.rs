@@ -272,7 +272,7 @@ async fn rules_add_scopes_to_functions() {
     }
 }
 
-/// As when a helper that prepares all servers of a team requires some.
+/// A shared helper and the server itself may both require scopes.
 #[tokio::test]
 async fn scopes_of_every_request_add_up() {
     let server =

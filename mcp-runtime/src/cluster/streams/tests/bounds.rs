@@ -110,11 +110,14 @@ async fn an_error_replaces_a_response_that_the_backend_refuses() {
     }
 }
 
-/// What waits for the backend is bounded like the log, and counts as memory until the backend has it.
+/// Messages that wait for the backend are limited like the log, and count as memory until they are stored.
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_for_the_backend_take_bounded_memory() {
+    /// A message of 10 bytes, and what is stored beside it.
+    const SHORT: usize = 30;
+
     for (count, length, max) in
-        [(3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * 30), (40, 100_000, MAX_LOGGED_BYTES + 100_000)]
+        [(3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * SHORT), (40, 100_000, MAX_LOGGED_BYTES + 100_000)]
     {
         let backend = Arc::new(Flaky::default());
         let streams = replica(&backend, LEASE);
@@ -138,7 +141,7 @@ async fn messages_that_wait_for_the_backend_take_bounded_memory() {
     }
 }
 
-/// A client that reads slowly holds its stream up, rather than memory.
+/// A slow reader stalls its stream instead of using more memory.
 #[tokio::test(start_paused = true)]
 async fn unread_events_take_bounded_memory() {
     let (feed, mut items) = Feed::new(0);

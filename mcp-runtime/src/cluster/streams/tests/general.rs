@@ -342,9 +342,9 @@ async fn streams_end_with_their_session() {
     }
 }
 
-/// Nothing is sent for longer than the record of a response is kept.
+/// The record is renewed although nothing is sent.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_waits_for_long_is_known_to_read() {
+async fn the_record_of_a_silent_response_is_renewed() {
     let backend = Arc::new(Flaky::default());
     let (copy, other) = (SessionCopy::of(&backend), replica(&backend, LEASE));
     let response = copy.open(None).await;

@@ -261,7 +261,7 @@ async fn a_session_that_changes_while_it_is_loaded_is_read_again() {
 }
 
 #[tokio::test]
-async fn the_backend_is_not_asked_for_texts_that_are_no_ids() {
+async fn malformed_session_ids_do_not_reach_the_backend() {
     // The lease is not renewed during the test.
     let configure = |server: mcp_runtime::Server| server.lease(Duration::from_secs(600));
     let cluster = Cluster::start_with(1, HttpOptions::default, configure).await;
