@@ -46,12 +46,11 @@ mod tests {
     async fn pauses_grow_while_attempts_follow_each_other() {
         let failures =
             [(0, 500), (500, 1000), (1000, 2000), (2000, 4000), (4000, 8000), (8000, 16_000), (16_000, 30_000)];
-        let cases: [(&str, Option<&str>, &[(u64, u64)]); 3] = [
-            ("failures", Some("failed"), &failures),
+        for (case, error, steps) in [
+            ("failures", Some("failed"), failures.as_slice()),
             ("failures that are rare", Some("failed"), &[(0, 500), (59_999, 1000), (60_000, 500)]),
             ("connections that end soon", None, &[(0, 500), (5000, 1000), (1000, 2000), (6999, 4000), (9000, 500)]),
-        ];
-        for (case, error, steps) in cases {
+        ] {
             let mut attempts = Attempts::default();
             for (before, pause) in steps {
                 advance(Duration::from_millis(*before)).await;

@@ -537,6 +537,16 @@ async fn a_batch_is_bounded() {
     assert_eq!(refused[0]["error"]["message"], "invalid request: the batch is too large: the limit is 100 messages");
 }
 
+#[tokio::test]
+async fn a_batch_is_answered_without_its_cancelled_calls() {
+    let (_, mut client) = client(Revision::V2025_03_26);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "forever"}});
+    let batch = json!([call, {"jsonrpc": "2.0", "id": 2, "method": "ping"}]);
+    assert_eq!(client.send_raw(batch.to_string().as_bytes()), [] as [serde_json::Value; 0]);
+    client.notify("notifications/cancelled", json!({"requestId": 1}));
+    assert_eq!(client.settle().await, [json!([{"jsonrpc": "2.0", "id": 2, "result": {}}])]);
+}
+
 mod failing {
     use super::*;
 

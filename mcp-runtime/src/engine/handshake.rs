@@ -152,5 +152,7 @@ mod tests {
         let mut timer = pin!(sleep(LIMIT));
         assert!(tokio::join!(is_alive(&session, LIMIT, timer.as_mut()), lose).0);
         assert!(!is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await, "the ping is not answered");
+        session.outbox.close_reader();
+        assert!(is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await, "the stream has broken");
     }
 }

@@ -116,6 +116,8 @@ async fn a_question_has_a_timeout_of_its_own() {
         let mut client = connect(&Reports::default(), revision);
         let question = ask(&mut client, tool).await;
         assert_eq!(question["method"], "roots/list", "{revision}");
+        // Progress extends the timeout of one of the tools.
+        assert_eq!(question["params"]["_meta"]["progressToken"].is_null(), tool == "impatient", "{question}");
         let began = Instant::now();
         let lines = settle(&mut client).await;
         assert_eq!(began.elapsed().as_secs(), 5, "{revision}");

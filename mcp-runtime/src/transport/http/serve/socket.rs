@@ -286,6 +286,8 @@ mod tests {
             (&[1 << 20], 0, 1040, seconds(1), 1024, true),
             // Little output, which waits for nothing.
             (&[100; 100], 100, 1024, seconds(100), 1024, true),
+            // Output that waits, once more after all of it was read.
+            (&[4096, 4096], 200, 1040, seconds(1), 1024, true),
             // Without a minimum, any progress suffices.
             (&[4096], 0, 1, seconds(100), 0, true),
             (&[4096], 0, 1, seconds(1_000_000), 0, false),
