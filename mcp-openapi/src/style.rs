@@ -103,7 +103,9 @@ pub(crate) fn pairs(
 ) -> Result<(), String> {
     if style == Style::DeepObject {
         let is_complete = deep(pairs, encode(name), value, encode_value, &mut { MAX_DEEP_BYTES });
-        return is_complete.ok_or_else(|| format!("`{name}` is too large"));
+        return is_complete.ok_or_else(|| {
+            format!("`{name}` is too large: with the names around them, its names take more than 1 MiB")
+        });
     }
     let Some(members) = members(value) else {
         pairs.push((encode(name), encode_value(&text(value))));

@@ -14,7 +14,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::transport::WaitingCall;
+use crate::transport::{LATE_TASK_TIMEOUT, WaitingCall};
 
 /// The extension of stateless revisions.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -24,8 +24,6 @@ const EXECUTION: &str = "io.modelcontextprotocol/execution";
 const TTL: Duration = Duration::from_secs(60 * 60);
 /// How long the upstream may take to respond to a request about a task.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long after its call an upstream may name the task that it has made.
-pub(crate) const LATE_TASK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An extension of a request that the upstream may run as a task.
 #[derive(Clone)]

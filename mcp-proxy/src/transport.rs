@@ -31,10 +31,10 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{
-    convert::{make_printable, printable},
-    tasks::LATE_TASK_TIMEOUT,
-};
+use crate::convert::{make_printable, printable};
+
+/// How long after its call an upstream may name the task that it has made.
+pub(crate) const LATE_TASK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Receives the announcements of an upstream.
 pub(crate) trait Listener: Send + Sync + 'static {

@@ -5,7 +5,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcp_proxy::Upstream;
@@ -512,10 +512,8 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
             let server = server.timeout(limit);
             let mut client =
                 server.test_client(Revision::V2025_06_18).answering(|_| json!({"action": "accept", "content": {}}));
-            let start = Instant::now();
             let text = format!("{:?}", client.call("up_a", ()).await);
             assert!(text.contains(expected), "{case}: {text}");
-            assert!(start.elapsed() < Duration::from_secs(55), "{case}");
             let asked =
                 ["get", "update", "result"].map(|method| fake.count(&format!("tasks/{method}"))).iter().sum::<usize>();
             assert!(asked >= polls && asked < 100, "{case}: {asked} requests");

@@ -180,13 +180,7 @@ impl ProtectedResource {
     /// ```
     pub fn or(mut self, mut other: Self) -> Self {
         // A description without challenges is one of bearer tokens.
-        let (implied, explicit) = match (self.challenges.is_empty(), other.challenges.is_empty()) {
-            (true, _) => (&mut self.challenges, &other.challenges),
-            _ => (&mut other.challenges, &self.challenges),
-        };
-        if implied.is_empty() && explicit.iter().all(|challenge| !challenge.scheme().eq_ignore_ascii_case("Bearer")) {
-            implied.push(Challenge::new("Bearer"));
-        }
+        let implies_bearer = self.challenges.is_empty() != other.challenges.is_empty();
         for (name, value) in
             [("bearer_methods_supported", json!([])), ("dpop_bound_access_tokens_required", json!(true))]
         {
@@ -204,6 +198,9 @@ impl ProtectedResource {
             if !self.challenges.contains(&challenge) {
                 self.challenges.push(challenge);
             }
+        }
+        if implies_bearer && !self.challenges.iter().any(|it| it.scheme().eq_ignore_ascii_case("Bearer")) {
+            self.challenges.push(Challenge::new("Bearer"));
         }
         for (name, value) in other.members {
             self.members.entry(name).or_insert(value);

@@ -62,26 +62,13 @@ impl BackendClock {
 mod tests {
     use super::*;
     use crate::{
-        backend::{BackendFuture, MemoryBackend, Records as _},
-        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+        backend::{MemoryBackend, Records as _},
+        testing::test_backend::TestBackend,
     };
-
-    #[derive(Debug)]
-    struct NoFailures;
-
-    impl BackendHook for NoFailures {
-        fn intercept<'a, T: Send + 'a>(
-            &'a self,
-            _: BackendOperation<'_>,
-            run: BackendFuture<'a, T>,
-        ) -> BackendFuture<'a, T> {
-            run
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn an_old_estimate_is_corrected() {
-        let (backend, clock) = (TestBackend::<_, MemoryBackend>::new(NoFailures), BackendClock::default());
+        let (backend, clock) = (TestBackend::<_, MemoryBackend>::new(()), BackendClock::default());
         clock.update(&backend, 0).await.unwrap();
         backend.set_clock_back(Duration::from_secs(5));
         for (time, is_corrected) in [(MAX_AGE, false), (PRECISION, true)] {

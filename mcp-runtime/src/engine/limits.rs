@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::rates::SessionRates;
+use super::rates::{MAX_PERIOD, SessionRates};
 use crate::model::setters;
 
 /// The limits on the resources that a client may use.
@@ -161,8 +161,6 @@ impl Meter {
 
 /// The shortest time between two pings, or two other periodic messages.
 pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
-/// The longest period, so that sums of instants and periods do not overflow.
-pub(crate) const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// When silent clients are pinged.
 #[derive(Debug, Clone, Copy)]

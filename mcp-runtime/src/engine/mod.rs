@@ -54,8 +54,8 @@ pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use description::OWN_EXTENSIONS;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use handshake::{Declared, restore_session};
+pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
-pub(crate) use limits::{MAX_PERIOD, PingSchedule};
 #[cfg(feature = "http")]
 pub(crate) use limits::{MIN_PERIOD, Meter};
 #[cfg(feature = "http")]
@@ -64,6 +64,7 @@ pub(crate) use outbox::Outbox;
 pub(crate) use pending_requests::session_ended;
 #[cfg(feature = "rate-limit")]
 pub(crate) use rates::Bucket;
+pub(crate) use rates::MAX_PERIOD;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
 pub(crate) use replicas::SessionMessage;

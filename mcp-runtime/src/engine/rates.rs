@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::limits::MAX_PERIOD;
 use crate::{
     backend::time::nanos,
     counters::Counter,
@@ -18,6 +17,9 @@ use crate::{
     model::{Level, setters},
     mutex::Mutex,
 };
+
+/// The longest period, so that sums of instants and periods do not overflow.
+pub(crate) const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The maximum rate of a kind of message.
 ///

@@ -118,8 +118,8 @@ impl Server {
     }
 
     /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and
-    /// calls to them fail as if they did not exist. Rules add up: a function is visible only if
-    /// every rule returns `true`.
+    /// calls to them fail as if they did not exist. Rules add up: a function is visible only if every
+    /// rule returns `true`.
     ///
     /// Statements of a client about itself, such as its [name](Caller::client), prove nothing: any program can claim to
     /// be another program. Decide access by the [principal](Caller::principal) or the [identity](Caller::identity).

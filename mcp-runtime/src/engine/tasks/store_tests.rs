@@ -25,20 +25,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(10);
 const LIMITS: TaskLimits = TaskLimits { total: 3, per_peer: 2 };
 
-/// Runs every operation.
-#[derive(Debug, Default)]
-struct Unhooked;
-
-impl BackendHook for Unhooked {
-    fn intercept<'a, T: Send + 'a>(
-        &'a self,
-        _: BackendOperation<'_>,
-        run: BackendFuture<'a, T>,
-    ) -> BackendFuture<'a, T> {
-        run
-    }
-}
-
 /// Runs every operation. Of an insertion, the response is lost: it fails, or never arrives.
 #[derive(Debug, Default)]
 struct LostInsertion {
@@ -361,7 +347,7 @@ async fn a_task_that_was_inserted_without_a_response_is_deleted() {
 /// The clock of this process is ahead by more than the task lives.
 #[tokio::test]
 async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
-    let backend = Arc::new(TestBackend::<Unhooked>::default());
+    let backend = Arc::new(TestBackend::<()>::default());
     backend.set_clock_back(Duration::from_secs(70));
     let replica = Cluster::for_test(Arc::clone(&backend) as Arc<dyn Backend>, LEASE);
     let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica), SERVER);

@@ -108,7 +108,7 @@ async fn joined_descriptions_restrict_tokens_as_all_of_them_do() {
     let any = || resource_of_example();
     let bound = || any().with_challenge(Challenge::new("DPoP")).bearer_methods([""; 0]).dpop_required(true);
     for (resource, schemes, methods, is_bound) in [
-        (any().or(bound()), ["Bearer", "DPoP"].as_slice(), json!(["header"]), json!(null)),
+        (any().or(bound()), ["DPoP", "Bearer"].as_slice(), json!(["header"]), json!(null)),
         (bound().or(any()), &["DPoP", "Bearer"], json!(["header"]), json!(null)),
         (bound().or(bound()), &["DPoP"], json!([]), json!(true)),
     ] {
