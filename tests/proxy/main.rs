@@ -5,6 +5,7 @@ mod behaviour;
 mod changes;
 mod connections;
 mod fake;
+mod lifetime;
 mod pages;
 mod questions;
 mod tasks;
