@@ -98,7 +98,7 @@ class User:
 
     def listen(self):
         """Waits for a notification about a change that this client makes, at any replica."""
-        uri, deadline = f"stock://{self.name}", monotonic() + BOUND
+        uri, deadline = f"stock://{self.name}", monotonic() + 2 * BOUND
         stateless = not self.client.has_sessions
         if not stateless:
             self.request("resources/subscribe", {"uri": uri})
@@ -116,11 +116,11 @@ class User:
             # Without a session, what happens while nobody listens is not stored.
             if not delivered or stateless:
                 retry(lambda: self.client.call("deliver", {"topping": self.name}))
-                delivered = True
+                delivered, deadline = True, monotonic() + BOUND
             found, last_event = self.client.until_updated(response, uri, min(deadline, monotonic() + BOUND / 2), last_event)
             if found:
                 return "notified"
-        raise Violation(f"not notified of a change of {uri} within {BOUND} s")
+        raise Violation(f"not notified of a change of {uri} within {BOUND} s" if delivered else f"no stream within {2 * BOUND} s")
 
     def task(self):
         """Creates a task, and cancels it or waits for its result."""

@@ -17,6 +17,7 @@ use crate::{
     backend::Backoff,
     engine::{Engine, ReplicaHandler},
     mutex::Mutex,
+    race::race,
     random,
     registry::ListSet,
 };
@@ -45,6 +46,8 @@ pub(super) struct SharedChanges {
     changed: Notify,
     /// Wakes [`flush`](Self::flush).
     announced: Notify,
+    /// Ends the pause after a failure.
+    retry: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +67,7 @@ impl SharedChanges {
             state: Mutex::default(),
             changed: Notify::new(),
             announced: Notify::new(),
+            retry: Notify::new(),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
         replica.add_handler(CHANGES, handler);
@@ -103,6 +107,7 @@ impl SharedChanges {
                 announced.await;
             }
         };
+        self.retry.notify_one();
         if !is_flushed() && tokio::time::timeout(FLUSH_TIMEOUT, flushed).await.is_err() {
             tracing::warn!("the last changes could not be announced to the other processes");
         }
@@ -128,7 +133,9 @@ impl SharedChanges {
                         tracing::warn!(%error, "changes cannot be announced to other processes: retrying");
                     }
                     self.changed.notify_one();
-                    backoff.wait().await;
+                    if race(backoff.wait(), self.retry.notified()).await.is_err() {
+                        backoff.reset();
+                    }
                 }
             }
         }
@@ -279,11 +286,11 @@ impl ChangeSet {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
     use crate::{
-        backend::{BackendFuture, MemoryBackend},
+        backend::{BackendError, BackendFuture, MemoryBackend},
         registry::ListKind,
         testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
@@ -389,6 +396,40 @@ mod tests {
             assert!(backend.0.load(Ordering::Relaxed) > 0, "after {wait} ms");
             let state = shared.state.lock();
             assert!(state.pending.is_empty() && state.announcing.is_empty(), "after {wait} ms");
+            running.abort();
+        }
+    }
+
+    /// Announces nothing while this is set.
+    #[derive(Debug, Default)]
+    struct FailingPublisher(AtomicBool);
+
+    impl BackendHook for FailingPublisher {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            operation: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            if operation.method == BackendMethod::Publish && self.0.load(Ordering::Relaxed) {
+                return Box::pin(async { Err(BackendError::Unavailable("test".to_owned())) });
+            }
+            run
+        }
+    }
+
+    /// A process that stops does not wait for the next attempt after an outage.
+    #[tokio::test(start_paused = true)]
+    async fn a_flush_announces_at_once_what_could_not_be_announced() {
+        for outage in 1..20 {
+            let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(FailingPublisher(true.into())));
+            let shared = SharedChanges::new(&Arc::new(Replica::new(Arc::clone(&backend) as _, Duration::MAX)));
+            let running = Arc::clone(&shared);
+            let running = tokio::spawn(async move { running.run().await });
+            shared.resource_updated("a:b");
+            tokio::time::sleep(Duration::from_secs(outage)).await;
+            backend.0.store(false, Ordering::Relaxed);
+            shared.flush().await;
+            assert!(shared.state.lock().announcing.is_empty(), "after {outage} s");
             running.abort();
         }
     }

@@ -423,6 +423,9 @@ mod tests {
     use super::*;
     use crate::{
         backend::{BackendFuture, MemoryBackend},
+        engine::{Subscriber, Subscriptions},
+        registry::ListSet,
+        revision,
         testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
 
@@ -463,6 +466,34 @@ mod tests {
         invalidate(&session);
         assert!(store.refresh(&session).await.unwrap());
         assert!(is_stale());
+    }
+
+    /// The replica has made the change before it heard of the subscription, or has missed the messages about both.
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_made_at_another_replica_counts_as_updated() {
+        let interval = Duration::from_secs(60);
+        let updates: [fn(&Subscriptions); 2] =
+            [|known| known.resource_updated("a:b"), |known| known.everything_changed(ListSet::ALL)];
+        for update in updates {
+            let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), interval));
+            let store = SessionStore::new(replica, interval * 60, interval, 1);
+            let (subscriptions, mut session) = (Arc::<Subscriptions>::default(), Session::for_test());
+            let subscriber = Subscriber::of_session(&subscriptions, &session.outbox, revision::newest_handshake());
+            session.subscriber = Some(subscriber);
+            let session = Arc::new(session);
+            let stored = store.create("id", &session, "peer".to_owned()).await.unwrap().unwrap();
+            let mut record = stored.record.clone();
+            record.apply(&SessionChange::Subscribed("a:b".to_owned())).unwrap();
+            record.revision += 1;
+            store.write("id", RecordCondition::Version(stored.version), &record).await.unwrap().unwrap();
+            let _ = session.shared.set(Box::new(SharedSession::new("id".into(), stored, "")));
+            update(&subscriptions);
+            invalidate(&session);
+            assert!(store.refresh(&session).await.unwrap());
+            let mut output = Vec::new();
+            session.outbox.drain_pending(&mut output);
+            assert!(String::from_utf8(output).unwrap().contains("notifications/resources/updated"));
+        }
     }
 
     /// Clients that were active recently keep their sessions.

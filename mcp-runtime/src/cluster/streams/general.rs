@@ -198,14 +198,15 @@ impl SessionStreams {
         }
         let registration = self.replace_response(number, &record.received);
         let reader = Reader::open(replica, &self.session_id, record).await?;
-        registration.announce().await?;
         let (feed, items) = Feed::new(at);
         let (stream, local) = (Arc::clone(self), self.general().local.follow());
         let start = EventNumber { position: at, change: after.map_or(0, |after| after.change) };
         let response = GeneralResponse { stream, local, number, at, change: start.change, reader };
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
+        // Closes the record if the announcement fails.
         tokio::spawn(response.run(feed));
+        registration.announce().await?;
         let events =
             FollowedEvents::resumed(responses, &self.session_id, (GENERAL, start.encode()), items, registration);
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))

@@ -8,11 +8,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 
-use super::log::RUNNING_TTL;
+use super::log::{MAX_PAUSE, RUNNING_TTL};
 use crate::{
-    backend::{BackendError, RecordCondition, RecordVersion, with_timeout},
+    backend::{BackendError, Backoff, RecordCondition, RecordVersion, with_timeout},
     cluster::replica::Replica,
     engine::{ReplicaHandler, Slot},
     mutex::Mutex,
@@ -250,10 +253,17 @@ impl Reader {
         serde_json::from_slice(stored).is_ok_and(|stored: ReaderRecord| stored.response == self.record.response)
     }
 
-    /// Records that the response has ended, unless another response has replaced it.
+    /// Records that the response has ended, unless another response has replaced it. Repeats this until the record is
+    /// written, since an earlier response may wait for it.
     pub(super) async fn close(mut self, position: u64) {
-        self.record.is_open = false;
-        self.renew(position).await;
+        (self.record.is_open, self.record.position) = (false, position);
+        let (give_up, mut backoff) = (Instant::now() + TTL, Backoff::up_to(MAX_PAUSE));
+        while let Err(error) = self.update().await
+            && Instant::now() < give_up
+        {
+            tracing::debug!(%error, "cannot close the record of an event stream");
+            backoff.wait().await;
+        }
     }
 
     async fn write(&self, condition: RecordCondition) -> Result<Option<RecordVersion>, BackendError> {

@@ -9,7 +9,7 @@ use super::{
     shared_events::Feed,
 };
 use crate::{
-    backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
+    backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
     engine::Outbox,
     revision::Dialect,
     transport::http::{
@@ -24,8 +24,9 @@ use crate::{
 /// The time for which a response waits for entries that precede its own, and that cannot be read.
 const MAX_GAP_TIME: Duration = Duration::from_secs(10);
 
-/// The time for which the output of a call waits for a failing backend. After this time, the output is sent without ids
-/// once another attempt to write it has failed, which takes a few seconds at most.
+/// The time for which the output of a call waits for a failing backend, without the time for which the process was stopped.
+/// After this time, the output is sent without ids once another attempt to write it has failed, which takes a few seconds
+/// at most.
 const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// Writes the log of a stream, and sends what the log contains to the response of the call as long as that exists.
@@ -319,6 +320,11 @@ impl Writer {
 /// The time since which the log of a stream cannot be written.
 struct WriteFailure {
     since: Instant,
+    /// The time of the last attempt.
+    last: Instant,
+    /// The time for which attempts have failed. A process that was stopped for longer than its lease may find its calls
+    /// answered by another replica, so one attempt counts as [`BACKEND_TIMEOUT`] at most.
+    failed_for: Duration,
     backoff: Backoff,
     /// The time of the next attempt.
     retry_at: Instant,
@@ -328,13 +334,16 @@ struct WriteFailure {
 
 impl WriteFailure {
     fn new(since: Instant) -> Self {
-        Self { since, backoff: Backoff::up_to(MAX_PAUSE), retry_at: since, is_long: false }
+        let (failed_for, backoff) = (Duration::ZERO, Backoff::up_to(MAX_PAUSE));
+        Self { since, last: since, failed_for, backoff, retry_at: since, is_long: false }
     }
 
     /// Records an attempt that has failed.
     fn record(&mut self, error: &BackendError) {
-        self.retry_at = Instant::now() + self.backoff.next();
-        if !self.is_long && (*error == BackendError::Full || self.since.elapsed() >= MAX_DELAY) {
+        let now = Instant::now();
+        self.failed_for += (now - std::mem::replace(&mut self.last, now)).min(BACKEND_TIMEOUT);
+        self.retry_at = now + self.backoff.next();
+        if !self.is_long && (*error == BackendError::Full || self.failed_for >= MAX_DELAY) {
             self.is_long = true;
             static WARNINGS: Warnings = Warnings::new();
             if WARNINGS.is_due() {

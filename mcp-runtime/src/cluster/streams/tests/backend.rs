@@ -43,6 +43,8 @@ pub(super) struct LogFailures {
     is_read_only: AtomicBool,
     /// Whether announcements of appends are lost.
     is_deaf: AtomicBool,
+    /// Whether messages cannot be published.
+    is_mute: AtomicBool,
 }
 
 impl LogFailures {
@@ -64,6 +66,11 @@ impl LogFailures {
     /// Sets whether announcements of appends are lost.
     pub(super) fn set_deaf(&self, is_deaf: bool) {
         self.is_deaf.store(is_deaf, Ordering::Relaxed);
+    }
+
+    /// Sets whether messages cannot be published.
+    pub(super) fn set_mute(&self, is_mute: bool) {
+        self.is_mute.store(is_mute, Ordering::Relaxed);
     }
 
     /// Returns the number of appends that are still to fail.
@@ -90,13 +97,16 @@ impl BackendHook for LogFailures {
                     run.await
                 })
             }
-            BackendMethod::Set if self.is_read_only.load(Ordering::Relaxed) => {
-                Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))))
-            }
+            BackendMethod::Set if self.is_read_only.load(Ordering::Relaxed) => unavailable(),
+            BackendMethod::Publish if self.is_mute.load(Ordering::Relaxed) => unavailable(),
             BackendMethod::Appended if self.is_deaf.load(Ordering::Relaxed) => Box::pin(pending()),
             _ => run,
         }
     }
+}
+
+fn unavailable<'a, T: Send + 'a>() -> BackendFuture<'a, T> {
+    Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))))
 }
 
 async fn fail<T>(failure: Option<Failure>, append: BackendFuture<'_, T>) -> Result<T, BackendError> {

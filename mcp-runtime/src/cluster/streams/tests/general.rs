@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
@@ -371,4 +371,30 @@ async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
     notify(&copies[1].session.outbox, "new");
     sleep(RUNNING_TTL).await;
     assert_eq!(event(&mut response).await.1, "new");
+}
+
+/// An earlier response waits until nobody reads the stream any more.
+#[tokio::test(start_paused = true)]
+async fn nobody_reads_a_stream_whose_response_has_failed_or_ended_during_a_failure() {
+    for is_announced in [false, true] {
+        let backend = Arc::new(Flaky::default());
+        let (copy, streams) = (SessionCopy::of(&backend), replica(&backend, LEASE));
+        let is_read = async || ReaderRecord::is_read(streams.replica(), "session").await.unwrap();
+        let mut response = copy.open(None).await;
+        if is_announced {
+            let later = copy.open(None).await;
+            backend.set_read_only(true);
+            drop(later);
+            sleep(LEASE / 2).await;
+            assert!(is_read().await);
+            backend.set_read_only(false);
+        } else {
+            backend.set_mute(true);
+            assert!(copy.streams.resume(None).await.is_err());
+            backend.set_mute(false);
+        }
+        let ended = timeout(LEASE, poll_fn(|cx| response.poll_next(true, cx))).await;
+        assert!(matches!(ended, Ok(None)), "{is_announced}");
+        assert!(!is_read().await, "{is_announced}");
+    }
 }

@@ -1,9 +1,14 @@
 use std::{sync::Arc, time::Duration};
 
-use tokio::{runtime::Runtime, time::sleep};
+use tokio::{
+    runtime::Runtime,
+    task::yield_now,
+    time::{advance, sleep},
+};
 
 use super::{
-    super::log::StreamLog, CALL, Call, Flaky, LEASE, event, next, notify, replica, rest, resume, resumed, texts,
+    super::log::StreamLog, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest,
+    resume, resumed, texts,
 };
 use crate::{
     backend::{RecordCondition, Records as _},
@@ -108,6 +113,27 @@ async fn the_calls_of_a_replica_that_was_killed_are_answered_within_its_lease() 
         let all = rest(&mut resumed(&readers[1], stream, 0).await).await;
         assert_eq!((all[0].1.as_str(), &all[1..]), ("progress", waited.as_slice()));
     }
+}
+
+/// Its next attempt to write shows that its call was answered.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_stopped_while_it_wrote_says_what_the_log_says() {
+    let backend = Arc::new(Flaky::default());
+    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&owner, CALL);
+    let stream = call.opened().await;
+    notify(&call.outbox, "one");
+    let (position, _) = event(&mut call.response).await;
+    backend.fail(&[Failure::Hang]);
+    notify(&call.outbox, "two");
+    while backend.failures() > 0 {
+        yield_now().await;
+    }
+    let log = StreamLog::new(reader.replica().backend(), "session", stream);
+    log.complete(position, vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
+    advance(LEASE + Duration::from_secs(2)).await;
+    call.outbox.finish_call("too late");
+    assert_eq!(messages(&mut call.response).await, [(Some(position + 1), "lost".to_owned())]);
 }
 
 /// The lease of a replica can be gone although the replica runs.
