@@ -143,6 +143,7 @@ mod tests {
     fn scopes_are_strings_or_arrays_of_the_chosen_claim() {
         let claims = json!({
             "scope": "a  b", "scp": ["c", 1, "d"], "permissions": ["e f"], "realm_access": {"roles": ["g"]}, "odd": {"a": 1},
+            "https://example.com/scopes": "h",
         });
         for (chosen, claims, expected) in [
             (None, claims.clone(), &["a", "b"] as &[&str]),
@@ -152,6 +153,7 @@ mod tests {
             (Some("permissions"), claims.clone(), &["e f"]),
             (Some("/realm_access/roles"), claims.clone(), &["g"]),
             (Some("/realm_access/none/roles"), claims.clone(), &[]),
+            (Some("https://example.com/scopes"), claims.clone(), &["h"]),
             (Some("odd"), claims.clone(), &[]),
             (Some("absent"), claims, &[]),
         ] {

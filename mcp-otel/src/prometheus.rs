@@ -249,3 +249,44 @@ fn labels(attributes: &Attributes<'_>) -> String {
     });
     labels.collect::<Vec<_>>().join(",")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the response to everything that a client sends, or nothing if there is none.
+    fn response(request: &str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let limits = stream.try_clone().unwrap();
+        Prometheus::new().respond(stream).unwrap();
+        assert!(limits.read_timeout().unwrap().is_some_and(|limit| limit <= TIMEOUT));
+        let mut response = Vec::new();
+        let has_response = limits.write_timeout().unwrap().is_some_and(|limit| limit <= TIMEOUT);
+        drop(limits);
+        // The connection is reset if the request was not read to its end.
+        let _ = client.read_to_end(&mut response);
+        assert_eq!(has_response, !response.is_empty());
+        String::from_utf8(response).unwrap()
+    }
+
+    #[test]
+    fn a_request_for_the_metrics_gets_them() {
+        let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(MAX_HEAD + 2048));
+        for (request, expected) in [
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
+            ("GET /metrics?x HTTP/1.1\r\n\r\nbody", "HTTP/1.1 200 OK\r\n"),
+            ("GET /metrics/x HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found\r\n"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found\r\n"),
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\n", ""),
+            (&long, ""),
+            (&format!("{long}\r\n\r\n"), ""),
+        ] {
+            let found = response(request);
+            assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{request}: {found}");
+        }
+    }
+}

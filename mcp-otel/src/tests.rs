@@ -1,13 +1,25 @@
 //! Tests of exported spans and measurements. `tests/otel/run` compares more of them with the conventions.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::{
+    process::Command,
+    sync::{
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, prompt, testing::TestClient, tool};
-use opentelemetry::trace::{SpanKind, Status, TraceContextExt as _};
+use mcp_runtime::{
+    Elicit, Fault, HttpOptions, Revision, Server, ask::Answer, backend::MemoryBackend, layers::LogCalls, prompt,
+    testing::TestClient, tool,
+};
+use opentelemetry::{
+    baggage::BaggageExt as _,
+    trace::{SpanContext, SpanId, SpanKind, Status, TraceContextExt as _, TraceId},
+};
 use opentelemetry_sdk::{
     metrics::{
         InMemoryMetricExporter, SdkMeterProvider,
-        data::{AggregatedMetrics, MetricData},
+        data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics},
     },
     trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData},
 };
@@ -60,6 +72,12 @@ async fn hand_on_twice() -> String {
     first
 }
 
+/// Return the state of the trace.
+#[tool]
+fn hand_on_state() -> String {
+    headers().get("tracestate").and_then(|state| state.to_str().ok()).unwrap_or("none").to_owned()
+}
+
 fn handed_on() -> String {
     let headers = headers();
     assert!(headers.get("tracestate").is_none_or(|state| !state.is_empty()));
@@ -86,7 +104,7 @@ fn export(sampler: Sampler) -> (InMemorySpanExporter, trace::Spans) {
 
 fn client(server: Server) -> TestClient {
     let server = server.with::<hand_on>().with::<hand_on_blocking>().with::<hand_on_directly>().with::<hand_on_twice>();
-    server.test_client(Revision::V2026_07_28)
+    server.with::<hand_on_state>().test_client(Revision::V2026_07_28)
 }
 
 async fn call(client: &mut TestClient, arguments: Value) -> Value {
@@ -162,10 +180,17 @@ fn describe(what: String) -> String {
 /// Contents that are too long are truncated at a character boundary. Contents of prompts are never recorded.
 #[tokio::test]
 async fn only_contents_of_tools_are_recorded_and_truncated() {
-    for (text, recorded) in [("ab", "ab"), ("abcd", "abc"), ("ää", "ä"), ("aää", "aä"), ("𝄞", "")] {
+    for (max_bytes, text, recorded) in [
+        (3, "ab", "ab"),
+        (3, "abcd", "abc"),
+        (3, "ää", "ä"),
+        (3, "aää", "aä"),
+        (3, "𝄞", ""),
+        (usize::MAX, "abcd", "abcd"),
+    ] {
         let (exporter, spans) = export(Sampler::AlwaysOn);
         let _guard = listen(Registry::default().with(spans.layer()));
-        let contents = RecordContents::new(3).redact(move |_, _| text.to_owned());
+        let contents = RecordContents::new(max_bytes).redact(move |_, _| text.to_owned());
         let server = Server::empty("contents", "1.0.0").with::<describe>().telemetry(otel(spans)).layer(contents);
         let mut client = client(server);
         client.call("hand_on_directly", ()).await.unwrap();
@@ -235,6 +260,35 @@ async fn the_span_around_a_request_is_its_parent_or_a_link() {
     }
 }
 
+/// The context in `_meta` comes first. That in the headers is a link if it differs.
+#[tokio::test]
+async fn the_context_in_the_headers_is_the_parent_or_a_link() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = listen(Registry::default().with(spans.layer()));
+    let server = Server::empty("headers", "1.0.0").telemetry(otel(spans)).with::<hand_on>().build().unwrap();
+    let service = server.into_http_service(HttpOptions::default()).unwrap();
+    let (none, other) = ("0000000000000000", "00f067aa0ba902b7");
+    let [own_context, other_context] = [PARENT, other].map(|span| format!("00-{TRACE}-{span}-01"));
+    for (meta, header, parent, links, baggage) in [
+        (json!({}), ("traceparent", &*own_context), PARENT, vec![], "none"),
+        (json!({"traceparent": own_context}), ("traceparent", &own_context), PARENT, vec![], "none"),
+        (json!({"traceparent": own_context}), ("traceparent", &other_context), PARENT, vec![other.to_owned()], "none"),
+        (json!({}), ("baggage", "user=ada"), none, vec![], "user=ada"),
+        (json!({"baggage": "user=eve"}), ("baggage", "user=ada"), none, vec![], "user=eve"),
+    ] {
+        exporter.reset();
+        let client = TestClient::over_http(service.clone(), "/", Revision::V2026_07_28);
+        let params = json!({"name": "hand_on", "arguments": {"fails": false}, "_meta": meta});
+        let result = client.with_header(header.0, header.1).request("tools/call", params).await.unwrap();
+        let spans = exporter.get_finished_spans().unwrap();
+        let call = spans.iter().find(|span| span.name == "tools/call hand_on").unwrap();
+        let found: Vec<_> = call.links.iter().map(|link| link.span_context.span_id().to_string()).collect();
+        assert_eq!((&*call.parent_span_id.to_string(), found), (parent, links), "{meta} {header:?}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.ends_with(&format!("-01 {baggage}")), "{meta} {header:?} {text}");
+    }
+}
+
 #[tokio::test]
 async fn a_question_carries_the_context_of_its_span() {
     let (exporter, spans) = export(Sampler::AlwaysOn);
@@ -279,6 +333,72 @@ async fn without_spans_the_context_of_the_client_is_handed_on() {
     let mut client = client(Server::empty("noop", "1.0.0").telemetry(otel(trace::Spans::Propagate)));
     let result = call(&mut client, json!({"fails": false})).await;
     assert_eq!(result["content"][0]["text"], format!("00-{TRACE}-{PARENT}-01 user=ada"));
+}
+
+/// Returns a context that the program has, with baggage.
+fn around() -> opentelemetry::Context {
+    let span = SpanContext::new(
+        TraceId::from_hex(TRACE).unwrap(),
+        SpanId::from_hex(PARENT).unwrap(),
+        opentelemetry::TraceFlags::SAMPLED,
+        true,
+        opentelemetry::trace::TraceState::default(),
+    );
+    let context = opentelemetry::Context::new().with_remote_span_context(span);
+    context.with_baggage([opentelemetry::KeyValue::new("user", "ada")])
+}
+
+#[tokio::test]
+async fn operations_that_are_not_sampled_have_a_trace_of_their_own_or_that_around_them() {
+    let (_, spans) = export(Sampler::AlwaysOff);
+    let _guard = listen(Registry::default().with(spans.layer()));
+    let mut client = client(Server::empty("sampled", "1.0.0").telemetry(otel(spans)));
+    let [first, second] = [client.call("hand_on_directly", ()).await, client.call("hand_on_directly", ()).await];
+    let (first, second) = (first.unwrap().text(), second.unwrap().text());
+    assert_ne!(first[..35], second[..35]);
+    let _attached = around().attach();
+    let text = client.call("hand_on_directly", ()).await.unwrap().text();
+    assert!(text.starts_with(&format!("00-{TRACE}-")) && !text.contains(PARENT), "{text}");
+    assert!(text.ends_with("-00 user=ada"), "{text}");
+}
+
+#[test]
+fn without_spans_and_propagation_no_context_is_handed_on() {
+    let _attached = around().attach();
+    let handed_on = |spans| otel(spans).inject(&Span::none());
+    assert_eq!(handed_on(trace::Spans::Off), TraceCarrier::default());
+    let traceparent = format!("00-{TRACE}-{PARENT}-01");
+    assert_eq!(handed_on(trace::Spans::Propagate).traceparent.as_deref(), Some(&*traceparent));
+}
+
+#[tokio::test]
+async fn the_state_of_a_trace_is_handed_on() {
+    for (sampler, flags) in [(Sampler::AlwaysOn, "01"), (Sampler::ParentBased(Box::new(Sampler::AlwaysOn)), "00")] {
+        let (_, spans) = export(sampler);
+        let _guard = listen(Registry::default().with(spans.layer()));
+        let mut client = client(Server::empty("state", "1.0.0").telemetry(otel(spans)));
+        let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-{flags}"), "tracestate": "vendor=1"});
+        let params = json!({"name": "hand_on_state", "arguments": {}, "_meta": meta});
+        let result = client.request("tools/call", params).await.unwrap();
+        assert_eq!(result["content"][0]["text"], "vendor=1", "{flags}");
+    }
+}
+
+#[test]
+fn a_span_can_be_renamed_after_it_was_entered() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = listen(Registry::default().with(spans.layer()));
+    let new = || tracing::info_span!("span", otel.name = tracing::field::Empty);
+    let [text, value] = [new(), new()];
+    for span in [&text, &value] {
+        span.in_scope(|| ());
+    }
+    text.record("otel.name", "text");
+    value.record("otel.name", tracing::field::display("value"));
+    drop(text);
+    drop(value);
+    let names: Vec<_> = exporter.get_finished_spans().unwrap().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["text", "value"]);
 }
 
 /// Collects the field `trace_id` of spans, as a log does.
@@ -366,16 +486,19 @@ async fn half_of_the_traces_are_sampled() {
 /// The id of a sampled request would otherwise decide about the next trace of the thread.
 #[tokio::test]
 async fn requests_whose_spans_are_filtered_do_not_affect_other_traces() {
-    let (exporter, spans) = export(Sampler::TraceIdRatioBased(0.5));
-    let filter = filter_fn(|metadata| !metadata.target().starts_with("mcp_runtime"));
-    let _guard = listen(Registry::default().with(filter).with(spans.layer()));
-    let mut client = client(Server::empty("filtered", "1.0.0").telemetry(otel(spans)));
-    for _ in 0..400 {
-        client.request("tools/call", json!({"name": "hand_on_directly", "arguments": {}})).await.unwrap();
-        tracing::info_span!("unrelated").in_scope(|| ());
+    for is_logged in [false, true] {
+        let (exporter, spans) = export(Sampler::TraceIdRatioBased(0.5));
+        let filter = filter_fn(|metadata| !metadata.target().starts_with("mcp_runtime"));
+        let log = is_logged.then(|| tracing_subscriber::fmt::layer().with_writer(std::io::sink));
+        let _guard = listen(Registry::default().with(log).with(spans.layer().with_filter(filter)));
+        let mut client = client(Server::empty("filtered", "1.0.0").telemetry(otel(spans)));
+        for _ in 0..400 {
+            client.request("tools/call", json!({"name": "hand_on_directly", "arguments": {}})).await.unwrap();
+            tracing::info_span!("unrelated").in_scope(|| ());
+        }
+        let count = exporter.get_finished_spans().unwrap().iter().filter(|span| span.name == "unrelated").count();
+        assert!((150..250).contains(&count), "{is_logged}: {count}");
     }
-    let count = exporter.get_finished_spans().unwrap().iter().filter(|span| span.name == "unrelated").count();
-    assert!((150..250).contains(&count), "{count}");
 }
 
 #[tokio::test]
@@ -416,6 +539,155 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
 }
 
 #[tokio::test]
+async fn each_collection_reads_the_gauges_and_counters() {
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
+    let mut telemetry = otel(trace::Spans::Off);
+    telemetry.metrics = Some(metrics::Metrics::new(provider.clone()));
+    let server = Server::empty("statistics", "1.0.0").with::<hand_on>().telemetry(telemetry).build().unwrap();
+    let read = |name: &str| {
+        exporter.reset();
+        provider.force_flush().unwrap();
+        let exported = exporter.get_finished_metrics().unwrap();
+        let scopes = exported.iter().flat_map(ResourceMetrics::scope_metrics);
+        let metric = scopes.flat_map(ScopeMetrics::metrics).find(|metric| metric.name() == name).unwrap();
+        match metric.data() {
+            AggregatedMetrics::I64(MetricData::Sum(sum)) => {
+                (sum.is_monotonic(), sum.data_points().map(|point| point.value()).collect::<Vec<_>>())
+            }
+            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+                (sum.is_monotonic(), sum.data_points().map(|point| point.value().try_into().unwrap()).collect())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(read("mcp.server.sessions"), (false, vec![0]));
+    let mut client = server.test_client(Revision::V2025_11_25);
+    client.tools().await.unwrap();
+    assert_eq!(read("mcp.server.sessions"), (false, vec![1]));
+    drop(client);
+    assert_eq!(read("mcp.server.sessions"), (false, vec![0]));
+    let (is_monotonic, values) = read("mcp.server.tasks.ended");
+    assert!(is_monotonic);
+    assert_eq!(values.len(), 4);
+    exporter.reset();
+    drop(server);
+    // The last measurements are not lost.
+    assert!(!exporter.get_finished_metrics().unwrap().is_empty());
+}
+
+/// Telemetry that counts operations.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Telemetry for Count {
+    fn server_operation(&self, _: &Operation<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_unchanged_if_nothing_is_exported() {
+    for (spans, has_metrics, is_unchanged) in
+        [(trace::Spans::Off, false, true), (trace::Spans::Off, true, false), (trace::Spans::Propagate, false, false)]
+    {
+        let mut telemetry = otel(spans);
+        telemetry.metrics = has_metrics.then(|| metrics::Metrics::new(SdkMeterProvider::default()));
+        // A server has one telemetry.
+        let other = Arc::new(Count::default());
+        let server = telemetry.observe(Server::empty("observed", "1.0.0").telemetry(Arc::clone(&other)));
+        call(&mut client(server), json!({"fails": false})).await;
+        assert_eq!(other.0.load(Ordering::Relaxed) > 0, is_unchanged, "{has_metrics}");
+    }
+}
+
+/// Runs [`prints_its_configuration`] in a process with these variables, and returns what it has printed.
+fn configuration(variables: &[(&str, &str)]) -> String {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "tests::prints_its_configuration", "--nocapture", "--include-ignored"]);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_")) {
+        program.env_remove(name);
+    }
+    let output = program.envs(variables.iter().copied()).output().unwrap();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn prints_its_configuration() {
+    let otel = match from_env() {
+        Ok(otel) => otel,
+        Err(error) => return eprintln!("{error}"),
+    };
+    let spans = match otel.spans {
+        trace::Spans::Export(..) => "exported",
+        trace::Spans::Propagate => "propagated",
+        trace::Spans::Off => "off",
+    };
+    let metrics = if otel.metrics.is_some() { "exported" } else { "off" };
+    let service = trace::resource().get(&opentelemetry::Key::new("service.name")).unwrap();
+    eprintln!("service {service}, spans {spans}, metrics {metrics}");
+    #[cfg(feature = "prometheus")]
+    if otel.prometheus.is_some() {
+        use std::io::{Read as _, Write as _};
+
+        let port: u16 = std::env::var("OTEL_EXPORTER_PROMETHEUS_PORT").unwrap().parse().unwrap();
+        let mut scrape = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        scrape.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut response = String::new();
+        scrape.read_to_string(&mut response).unwrap();
+        eprint!("{response}");
+    }
+}
+
+#[test]
+fn variables_choose_what_is_exported() {
+    let otlp = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let both = "spans exported, metrics exported\n";
+    let unsupported = |protocol| format!("`OTEL_EXPORTER_OTLP_PROTOCOL`: unsupported protocol `{protocol}`\n");
+    let grpc = if cfg!(feature = "grpc") { both.to_owned() } else { unsupported("grpc") };
+    let program = std::env::current_exe().unwrap();
+    let program = format!("service {}, spans off, metrics off\n", program.file_stem().unwrap().display());
+    for (variables, expected) in [
+        (&[][..], &*program),
+        (&[("OTEL_SERVICE_NAME", "fruit")], "service fruit, "),
+        (&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=fruit")], "service fruit, "),
+        (&[("OTEL_TRACES_EXPORTER", "")], "spans off, metrics off\n"),
+        (&[("OTEL_TRACES_EXPORTER", "none")], "spans propagated, metrics off\n"),
+        (&[("OTEL_PROPAGATORS", "")], "spans off, metrics off\n"),
+        (&[("OTEL_PROPAGATORS", "b3")], "unknown propagator `b3`\n"),
+        (&[otlp], both),
+        (&[otlp, ("OTEL_METRICS_EXPORTER", "none")], "spans exported, metrics off\n"),
+        (&[otlp, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")], both),
+        (&[otlp, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], &grpc),
+        (&[otlp, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")], &unsupported("http/json")),
+        (&[otlp, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "")], both),
+        (&[otlp, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem")], "`OTEL_EXPORTER_OTLP_CERTIFICATE` is not supported\n"),
+        (
+            &[otlp, ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "key.pem")],
+            "`OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY` is not supported\n",
+        ),
+    ] {
+        let found = configuration(variables);
+        assert!(found.contains(expected), "{variables:?}\n{found}");
+    }
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn prometheus_listens_where_variables_say() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let found = configuration(&[
+        ("OTEL_METRICS_EXPORTER", "prometheus"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1"),
+        ("OTEL_EXPORTER_PROMETHEUS_PORT", &free.port().to_string()),
+    ]);
+    assert!(found.contains("spans off, metrics off\nHTTP/1.1 200 OK\r\n"), "{found}");
+    let invalid = [("OTEL_METRICS_EXPORTER", "prometheus"), ("OTEL_EXPORTER_PROMETHEUS_PORT", "x")];
+    assert!(configuration(&invalid).contains("invalid port `x`\n"));
+}
+
+#[tokio::test]
 #[cfg(feature = "prometheus")]
 async fn prometheus_reads_the_same_measurements() {
     let prometheus = Prometheus::new();
@@ -433,7 +705,72 @@ async fn prometheus_reads_the_same_measurements() {
         format!("{name}_count{{{labels}}} 2"),
         "# TYPE mcp_server_sessions gauge".to_owned(),
         "mcp_server_sessions 0".to_owned(),
+        "# TYPE mcp_server_tasks_ended_total counter".to_owned(),
+        "mcp_server_tasks_ended_total{mcp_task_status=\"completed\"} 0".to_owned(),
+        "mcp_server_tasks_ended_total{mcp_task_status=\"expired\"} 0".to_owned(),
     ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+    }
+}
+
+/// Telemetry that records each operation as those of clients and tasks as well, and all sessions as timed out.
+#[cfg(feature = "prometheus")]
+struct Everything(Otel);
+
+#[cfg(feature = "prometheus")]
+impl Telemetry for Everything {
+    fn server_operation(&self, operation: &Operation<'_>) {
+        self.0.client_operation(operation);
+        self.0.task_operation(operation);
+    }
+
+    fn session_ended(&self, session: &SessionEnd<'_>) {
+        let mut session = session.clone();
+        session.error_type = Some("timeout");
+        self.0.session_ended(&session);
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.0.stream_ended(stream);
+    }
+
+    fn backend_operation(&self, operation: &BackendOperation) {
+        let mut operation = *operation;
+        operation.error_type = Some("unavailable");
+        self.0.backend_operation(&operation);
+    }
+}
+
+#[tokio::test]
+#[cfg(feature = "prometheus")]
+async fn each_kind_of_measurement_has_a_metric() {
+    let prometheus = Prometheus::new();
+    let telemetry = Everything(otel(trace::Spans::Off).with_prometheus(&prometheus));
+    let server = Server::empty("everything", "1.0.0").with::<hand_on>().telemetry(telemetry);
+    let server = server.backend(MemoryBackend::default()).build().unwrap();
+    let service = server.into_http_service(HttpOptions::default()).unwrap();
+    let mut client = TestClient::over_http(service, "/", Revision::V2025_11_25);
+    call(&mut client, json!({"fails": false})).await;
+    drop(client);
+    let http = r#"network_transport="tcp",network_protocol_name="http",network_protocol_version="1.1""#;
+    let call = format!(
+        r#"mcp_method_name="tools/call",gen_ai_tool_name="hand_on",gen_ai_operation_name="execute_tool",mcp_protocol_version="2025-11-25",{http}"#
+    );
+    for (name, labels) in [
+        ("mcp_client_operation", &*call),
+        ("mcp_server_task", &call),
+        ("mcp_server_session", &format!(r#"mcp_protocol_version="2025-11-25",{http},error_type="timeout""#)),
+        ("mcp_server_stream", r#"mcp_stream_kind="session""#),
+        ("mcp_server_backend_operation", r#"mcp_backend_operation="insert",error_type="unavailable""#),
+    ] {
+        let line = format!("{name}_duration_seconds_count{{{labels}}} 1");
+        for _ in 0..1000 {
+            if prometheus.text().contains(&line) {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let text = prometheus.text();
         assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
     }
 }
@@ -442,7 +779,8 @@ async fn prometheus_reads_the_same_measurements() {
 #[cfg(feature = "prometheus")]
 fn time_series_are_bounded() {
     let prometheus = Prometheus::new();
-    for number in 0..3_000 {
+    // A series that exists is found again.
+    for number in (0..3_000).chain([7]) {
         let mut attributes: Attributes<'_> = [const { ("", None) }; 10];
         let value = format!("\"{number}\"");
         attributes[0] = ("name", Some(&*value));
@@ -456,7 +794,7 @@ fn time_series_are_bounded() {
         assert!(text.contains(&line), "{line}");
     }
     assert!(!text.contains("mcp_server_session_duration_seconds_bucket{otel_metric_overflow=\"true\",le=\"7200\"}"));
-    assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 1"#), "{}", &text[..1000]);
+    assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 2"#), "{}", &text[..1000]);
     assert!(text.contains("mcp_server_session_duration_seconds_count{otel_metric_overflow=\"true\"} 1000\n"));
     assert_eq!(text.matches("le=\"+Inf\"").count(), 2_002);
 }

@@ -161,7 +161,6 @@ fn unsampled_child(sampler: Option<&dyn ShouldSample>, parent: &Context) -> Opti
                 let trace_id = parent_span.trace_id();
                 let result = sampler.should_sample(Some(parent), trace_id, "", &SpanKind::Server, &[], &[]);
                 if result.decision != SamplingDecision::Drop {
-                    NEXT_TRACE.set(None);
                     return None;
                 }
                 trace_state = result.trace_state;
@@ -191,9 +190,7 @@ fn sampled_root(sampler: &dyn ShouldSample, parent: Option<&Context>) -> Result<
     if sampler.should_sample(parent, trace_id, "", &SpanKind::Server, &[], &[]).decision == SamplingDecision::Drop {
         return Err(trace_id);
     }
-    // A span that a filter disables would leave its id to the next trace of the thread.
-    let has_span = tracing::span_enabled!(target: OPERATION, Level::INFO);
-    NEXT_TRACE.set(has_span.then_some(trace_id));
+    NEXT_TRACE.set(Some(trace_id));
     Ok(())
 }
 
@@ -235,7 +232,8 @@ fn enter_root(&Unsampled { id: trace, .. }: &Unsampled) -> Box<dyn Any> {
 /// Enters an operation that a function of another operation polls.
 #[cold]
 fn enter_nested_root(outer: u128) -> Box<dyn Any> {
-    Box::new(InNestedRoot { _inner: InRoot, _outer: Restore(outer, HAS_CONTEXT.take(), CONTEXT.take()) })
+    let outer = Restore(outer, HAS_CONTEXT.take(), CONTEXT.take());
+    Box::new(InNestedRoot { _inner: InRoot, _empty: Context::new().attach(), _outer: outer })
 }
 
 /// Leaves the operation when dropped. Without a size, so that the box does not allocate.
@@ -253,6 +251,8 @@ impl Drop for InRoot {
 /// Leaves an inner operation when dropped.
 struct InNestedRoot {
     _inner: InRoot,
+    /// Hides the context of the outer operation.
+    _empty: ContextGuard,
     _outer: Restore,
 }
 
@@ -351,11 +351,15 @@ const CALLER: &str = "mcp_runtime::request::caller";
 /// The target of its spans of functions and layers, whose level is `debug`.
 const CALL: &str = "mcp_runtime::call";
 
-/// Creates the context of an operation that is not sampled before its first span, which then is not sampled either.
+/// Creates the context of an operation that is not sampled before its first span, which then is not sampled either. Drops the
+/// id of a trace whose first span a filter has disabled: it would decide about the next trace of the thread.
 struct InOperation;
 
 impl<S: Subscriber> Layer<S> for InOperation {
-    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: LayerContext<'_, S>) {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: LayerContext<'_, S>) {
+        if attributes.metadata().target() != OPERATION {
+            NEXT_TRACE.set(None);
+        }
         has_context();
     }
 }
@@ -456,7 +460,7 @@ pub(crate) fn inject(span: &Span) -> TraceCarrier<'static> {
 }
 
 /// Returns the HTTP headers that hand the trace of the running call on to another service: `traceparent`, `tracestate`
-/// and `baggage`. They are empty outside of a call, and if spans are switched off.
+/// and `baggage`. Outside of a call, those of the context that the program has attached, which is empty by default.
 ///
 /// ```
 /// # async fn price(client: reqwest::Client, item: &str) -> reqwest::Result<String> {
@@ -499,5 +503,43 @@ impl Injector for TextCarrier<'_> {
             "baggage" => self.0.baggage = value,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(id: u128) -> Box<dyn Any> {
+        enter_root(&Unsampled::new(id, enter_root, false))
+    }
+
+    /// The trace of the current context, or else 0.
+    fn trace() -> u128 {
+        u128::from_be_bytes(current().span().span_context().trace_id().to_bytes())
+    }
+
+    #[test]
+    fn an_operation_continues_after_one_that_its_function_polls() {
+        for has_context in [false, true] {
+            let outer = enter(1);
+            if has_context {
+                assert_eq!(trace(), 1);
+            }
+            let inner = enter(2);
+            assert_eq!(trace(), 2, "{has_context}");
+            drop(inner);
+            assert_eq!(trace(), 1, "{has_context}");
+            drop(outer);
+            assert_eq!(trace(), 0, "{has_context}");
+        }
+    }
+
+    #[test]
+    fn a_context_that_a_function_attaches_is_kept() {
+        let _operation = enter(1);
+        let own = SpanContext::new(2_u128.into(), 2_u64.into(), TraceFlags::default(), true, TraceState::default());
+        let _attached = Context::new().with_remote_span_context(own).attach();
+        assert_eq!(trace(), 2);
     }
 }

@@ -475,15 +475,23 @@ fn percent_decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the text of a page whose files are the assets of the integration tests.
-    fn bundled(body: &str) -> Result<String, String> {
-        let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/it/pages/assets"));
-        let directory = directory.canonicalize().unwrap();
+    /// Returns the assets of the integration tests.
+    fn assets() -> PathBuf {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/it/pages/assets")).canonicalize().unwrap()
+    }
+
+    /// Returns the text of a page whose files are the assets.
+    fn page(html: &str) -> Result<String, String> {
+        let directory = assets();
         let policy = Policy::of(&[&["https://a.example"], &["https://a.example"], &[], &[]]);
         let mut bundler = Bundler { policy: &policy, directory: &directory, files: Vec::new(), problems: Vec::new() };
+        let html = bundler.page(Source { name: "page", text: html, directory: &directory });
+        if bundler.problems.is_empty() { Ok(html) } else { Err(bundler.problems.join("\n")) }
+    }
+
+    fn bundled(body: &str) -> Result<String, String> {
         let doctype = "<!doctype html>";
-        let html = bundler.page(Source { name: "page", text: &format!("{doctype}{body}"), directory: &directory });
-        if bundler.problems.is_empty() { Ok(html.replace(doctype, "")) } else { Err(bundler.problems.join("\n")) }
+        page(&format!("{doctype}{body}")).map(|html| html.replace(doctype, ""))
     }
 
     const DOT: &str = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjxjaXJjbGUgcj0iMSIvPjwvc3ZnPg==";
@@ -502,12 +510,26 @@ mod tests {
             r#"<style>a { b: image-set("https://a.example/a.png" type("image/png")) }</style>"#,
             r#"<iframe srcdoc="<p>a</p>"></iframe>"#,
             "<script>fetch(`https://${host}/`)</script>",
+            r#"<!-- > <img src="https://b.example/x"> -->"#,
+            r#"<meta charset="utf-8">"#,
+            r#"<script async src="https://a.example/a.js"></script>"#,
+            // A string that names no file is not an import.
+            r#"<script>import "./absent.js"</script>"#,
+            r#"<link rel="icon" href="data:image/gif;base64,R0lGODlhAQABAAAAACw=">"#,
+            // These load nothing into the page.
+            r#"<link rel="dns-prefetch" href="https://b.example"><link rel="preconnect" href="https://b.example">"#,
+            r#"<link rel="canonical" href="https://b.example">"#,
         ];
+        let script = "'\\x3c/SCRIPT>\\x3c/script> \\x3c!--';\n";
         let image = format!("url(&quot;{DOT}&quot;)");
         for (body, expected) in unchanged.map(|html| (html, html.to_owned())).into_iter().chain([
             ("<svg><image href='img/dot.svg'/><g/></svg>", format!("<svg><image href=\"{DOT}\" /><g/></svg>")),
             ("<img src=img/dot.svg>", format!("<img src=\"{DOT}\">")),
             ("<img src='img/d%6ft.svg'>", format!("<img src=\"{DOT}\">")),
+            ("<img src=img//dot.svg>", format!("<img src=\"{DOT}\">")),
+            ("<input disabled src=img/dot.svg>", format!("<input disabled src=\"{DOT}\">")),
+            ("<link rel='shortcut icon' href=img/dot.svg>", format!("<link rel=\"shortcut icon\" href=\"{DOT}\">")),
+            ("<link rel=modulepreload href=board.js>", String::new()),
             ("<p style='a: URL(img/dot.svg)'>", format!("<p style=\"a: {image}\">")),
             ("<p style=\"a: image-set('img/dot.svg' 1x)\">", format!("<p style=\"a: image-set({image} 1x)\">")),
             (
@@ -516,8 +538,11 @@ mod tests {
             ),
             (
                 "<body><script defer src=ends.js></script>b</body><script>'</body>'</script>",
-                "<body>b<script>'\\x3c/SCRIPT>\\x3c/script> \\x3c!--';\n</script></body><script>'</body>'</script>"
-                    .to_owned(),
+                format!("<body>b<script>{script}</script></body><script>'</body>'</script>"),
+            ),
+            (
+                "<body><script async src=ends.js></script><script id=a src=ends.js /></script>b</body>\n",
+                format!("<body><script id=\"a\">{script}</script>b<script>{script}</script></body>\n"),
             ),
             (
                 "<link rel=stylesheet href=ends.css />",
@@ -526,6 +551,37 @@ mod tests {
         ]) {
             assert_eq!(bundled(body), Ok(expected), "{body}");
         }
+    }
+
+    #[test]
+    fn a_page_begins_with_its_doctype() {
+        for html in ["<!doctype html>", "<!DOCTYPE HTML><p>", "\u{feff}<!doctype html>", "\n <!doctype html>"] {
+            assert_eq!(page(html).as_deref(), Ok(html));
+        }
+        for html in ["", "<!doctype", "<html>", "<p><!doctype html>"] {
+            assert_eq!(page(html), Err("page:1: a page begins with `<!doctype html>`".to_owned()), "{html}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_names_its_files() {
+        let directory = assets();
+        let policy = Policy::of(&[
+            &["https://api.example.com", "wss://live.example.com"],
+            &["https://cdn.example.com"],
+            &["https://frames.example.com"],
+            &[],
+        ]);
+        let Bundle { html, files } = bundle(&directory.join("board.html"), &policy).unwrap();
+        assert!(html.contains(DOT), "{html}");
+        let names = ["board.html", "img/dot.svg", "board.css", "board.js", "module.js"];
+        assert_eq!(files, names.map(|name| directory.join(name)));
+        let problems = bundle(&directory.join("board.html"), &Policy::default()).unwrap_err();
+        assert_eq!(
+            problems[0],
+            "board.css:1: the policy of the page forbids `https://cdn.example.com/more.css`\n\
+             help: add `resources = [\"https://cdn.example.com\"]`"
+        );
     }
 
     #[test]
@@ -553,9 +609,40 @@ mod tests {
             ("<script src='..'></script>", "`..` is outside of the directory of the page"),
             ("<script src='img'></script>", "cannot read `img`: not a file"),
             ("<img srcset='a.png, https://a.example/b.png 2x'>", "files in `srcset` cannot become part of the page"),
+            ("<img src=' https://b.example/x'>", forbidden),
+            ("<img src = https://b.example/x>", forbidden),
+            ("<img src='https&colon;//b.example/x'>", forbidden),
+            ("<img src=//b.example/x>", forbidden),
+            // A quote in a name does not begin a value.
+            ("<p =\"><img src='https://b.example/x'>", forbidden),
+            ("<p></p><img src='https://b.example/x'><!-- -->", forbidden),
+            ("<img src=1x:a.png>", "cannot read `1x:a.png`"),
+            ("<img src=img/a:b.png>", "cannot read `img/a:b.png`"),
+            ("<img src=board.js>", "`board.js` has an unsupported file type"),
+            ("<iframe src=frame.html></iframe>", "a frame needs a URL"),
+            ("<embed src=img/dot.svg>", "hosts forbid `<embed>` in every page"),
+            ("<link rel='preload stylesheet' href=data:text/css,a>", "the policy of a page permits no `data:` styles"),
+            ("<link rel=stylesheet href=https://b.example/x>", forbidden),
+            ("<style>@import 'ends.css'</style>", "`ends.css` cannot become part of another one\nhelp: link it"),
+            ("<script src=https://b.example/x></script>", forbidden),
+            ("<script src=mcp-runtime:host></script>", "unknown script `mcp-runtime:host`\nhelp: the bridge is"),
+            ("<script src=latin1.js></script>", "`latin1.js` is not UTF-8"),
+            ("<script>\n\nfetch('https://b.example/x')</script>", "page:3: the policy of the page forbids"),
+            ("<script>fetch('https://b.example/x')</script>", "help: add `connect = [\"https://b.example\"]`"),
+            ("<script>import 'https://b.example/x'</script>", "help: add `resources = [\"https://b.example\"]`"),
         ] {
             let found = bundled(body).unwrap_err();
             assert!(found.contains(expected), "{body}\n{found}");
         }
+    }
+
+    #[test]
+    fn imports_of_files_are_reported() {
+        let line = |line, path| {
+            let problem = format!("the script imports `{path}`, which cannot become part of the page");
+            format!("lib/imports.js:{line}: {problem}\nhelp: build the page as one script")
+        };
+        let found = bundled("<script type=module src=lib/imports.js></script>");
+        assert_eq!(found, Err([line(1, "/board.js"), line(2, "./imports.js")].join("\n")));
     }
 }

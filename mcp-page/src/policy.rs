@@ -219,6 +219,24 @@ mod tests {
         ] {
             let kind = if connects { Use::Connect } else { Use::Resource };
             assert_eq!(Policy::default().add(kind, origin).is_ok(), expected, "{origin}");
+            assert_eq!(is_origin(origin), Policy::default().add(Use::Connect, origin).is_ok(), "{origin}");
         }
+    }
+
+    #[test]
+    fn each_use_has_an_origin_once() {
+        let mut policy = Policy::default();
+        for (kind, origin, expected) in [
+            (Use::Connect, "https://a.example", Ok(())),
+            (Use::Connect, "https://b.example", Ok(())),
+            (Use::Resource, "https://a.example", Ok(())),
+            (Use::Connect, "https://a.example", Err(Rejected::Duplicate)),
+        ] {
+            assert_eq!(policy.add(kind, origin), expected, "{kind:?} {origin}");
+        }
+        let origins = [vec!["https://a.example", "https://b.example"], vec!["https://a.example"], vec![], vec![]];
+        assert_eq!(policy.origins(), origins);
+        assert!(policy.permits(Use::Connect, "https://b.example/x"));
+        assert!(!policy.permits(Use::Resource, "https://b.example/x"));
     }
 }

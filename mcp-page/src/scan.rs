@@ -56,15 +56,9 @@ pub(crate) enum Part {
 pub(crate) fn parts(html: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut at = 0;
-    while at < html.len() {
-        let Some(start) = html[at..].find('<').map(|found| at + found) else {
-            parts.push(Part::Other(at..html.len()));
-            break;
-        };
+    while let Some(start) = html[at..].find('<').map(|found| at + found) {
         let rest = &html[start..];
-        if start > at {
-            parts.push(Part::Other(at..start));
-        }
+        parts.push(Part::Other(at..start));
         let until = |end: &str, from: usize| {
             let found = rest.get(from..).and_then(|rest| rest.find(end));
             found.map_or(html.len(), |found| start + from + found + end.len())
@@ -86,6 +80,7 @@ pub(crate) fn parts(html: &str) -> Vec<Part> {
         at = if rest.starts_with("<!--") { until("-->", 2).min(until("--!>", 4)) } else { until(">", 0) };
         parts.push(Part::Other(start..at));
     }
+    parts.push(Part::Other(at..html.len()));
     parts
 }
 
@@ -139,15 +134,12 @@ fn tag(html: &str, start: usize) -> Tag {
 
 /// Replaces the character references that occur in URLs and styles.
 fn decoded(value: &str) -> String {
-    if !value.contains('&') {
-        return value.to_owned();
-    }
     let mut text = String::new();
     let mut rest = value;
     while let Some(at) = rest.find('&') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        let end = rest.find(';').filter(|end| *end < 10);
+        let end = rest.find(';');
         let decoded = end.and_then(|end| match &rest[1..end] {
             "amp" => Some('&'),
             "quot" => Some('"'),
@@ -220,9 +212,11 @@ pub(crate) fn css_urls(css: &str) -> Vec<CssUrl> {
     let mut image_set = 0_usize;
     // The text after a quote, and the position after its end.
     let string = |at: usize| {
-        let quote = bytes[at];
-        let end = (at + 1..bytes.len()).find(|end| bytes[*end] == quote && bytes[end - 1] != b'\\');
-        let end = end.unwrap_or(bytes.len());
+        let mut end = at + 1;
+        while bytes.get(end).is_some_and(|byte| *byte != bytes[at]) {
+            end += if bytes[end] == b'\\' { 2 } else { 1 };
+        }
+        let end = end.min(bytes.len());
         (css[at + 1..end].to_owned(), (end + 1).min(bytes.len()))
     };
     while at < bytes.len() {
@@ -257,9 +251,7 @@ pub(crate) fn css_urls(css: &str) -> Vec<CssUrl> {
                 }
                 _ => {
                     let end = css[at..].find(')').map_or(bytes.len(), |end| at + end);
-                    let url = css[at..end].trim().to_owned();
-                    at = end;
-                    url
+                    css[at..end].trim().to_owned()
                 }
             };
             at = css[at..].find(')').map_or(bytes.len(), |end| at + end + 1);
@@ -359,11 +351,68 @@ mod tests {
             (r#"/* fetch("https://a.example/x")"#, None),
             (r#"/x/.test(a) && fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
             (r#"Array.from("./x.js")"#, None),
+            (r#"import "x"; a = "../b""#, None),
+            (r#"fetch("notes.json") // x"#, None),
+            (r#"my_fetch("https://a.example/x")"#, None),
+            (r#"$fetch("https://a.example/x")"#, None),
+            ("a *\nfetch('https://a.example/x')", Some(("https://a.example/x", false))),
+            (r#"a = "image/*"; fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
+            (r#"a * fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
+            (r#"a = "//b.example"; fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
             ("", None),
         ] {
             let found = js_urls(js);
             let found: Vec<_> = found.iter().map(|found| (found.url, found.is_script)).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{js}");
+        }
+    }
+
+    #[test]
+    fn urls_of_style_sheets_are_found() {
+        let (import, font, image) = (CssUse::Import, CssUse::Font, CssUse::Image);
+        for (css, expected) in [
+            (r#"@import "a"; b { c: "d" url(e) }"#, vec![("\"a\"", "a", import), ("url(e)", "e", image)]),
+            (
+                "@font-face { font-family: a; src: url( 'b' ) } c { d: url(e) }",
+                vec![("url( 'b' )", "b", font), ("url(e)", "e", image)],
+            ),
+            ("b { c: url('d)e') }", vec![("url('d)e')", "d)e", image)]),
+            ("/* url(a) */ b { c: url(d) }", vec![("url(d)", "d", image)]),
+            ("b { /*'*/ c: url(d) }", vec![("url(d)", "d", image)]),
+            ("b { c: d('e') }", vec![]),
+            (r#"b { c: "\\"; d: url(e); f: "g" }"#, vec![("url(e)", "e", image)]),
+            ("b { c: image-set('d' 1x); e: 'f' }", vec![("'d'", "d", image)]),
+            ("b { c: image-set('d' type('e'), 'f' 2x) }", vec![("'d'", "d", image), ("'f'", "f", image)]),
+        ] {
+            let found = css_urls(css);
+            let found: Vec<_> = found.iter().map(|it| (&css[it.range.clone()], &*it.url, it.kind)).collect();
+            assert!(found == expected, "{css}");
+        }
+    }
+
+    #[test]
+    fn urls_of_srcset_are_found() {
+        for (set, expected) in [
+            ("", &[][..]),
+            ("a.png", &["a.png"]),
+            (" a.png 1x ,\tb.png 2x", &["a.png", "b.png"]),
+            ("a.png, b.png 2x", &["a.png", "b.png"]),
+            ("a,b.png 1x, c.png", &["a,b.png", "c.png"]),
+        ] {
+            assert_eq!(srcset_urls(set), expected, "{set}");
+        }
+    }
+
+    #[test]
+    fn character_references_are_decoded() {
+        for (value, expected) in [
+            ("a", "a"),
+            ("a&amp;b &lt;&gt; &quot;&apos;", "a&b <> \"'"),
+            ("https&#0000000058;&sol;&#47;a&#x2E;example", "https://a.example"),
+            ("?a=b&c=d&", "?a=b&c=d&"),
+            ("&unknown; &#xd800; &amp;amp;", "&unknown; &#xd800; &amp;"),
+        ] {
+            assert_eq!(decoded(value), expected);
         }
     }
 

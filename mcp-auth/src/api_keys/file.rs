@@ -187,6 +187,7 @@ mod tests {
             ("{}".to_owned(), "expected a JSON object with an array `keys`"),
             (r#"{"keys": [1]}"#.to_owned(), "`keys[0]`: expected a JSON object"),
             (with("sha256", json!("0")), "`keys[0]`: `sha256` must be a string of 64 hexadecimal digits"),
+            (with("sha256", json!("+0".repeat(32))), "`keys[0]`: `sha256` must be a string of 64 hexadecimal digits"),
             (with("sha256", json!("+".repeat(64))), "`keys[0]`: `sha256` must be a string of 64 hexadecimal digits"),
             (with("principal", json!("")), "`keys[0]`: `principal` must be a string"),
             (with("scopes", json!("a b")), "`keys[0]`: `scopes` must be an array of strings"),

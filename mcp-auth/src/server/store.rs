@@ -294,6 +294,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn requests_that_wait_for_a_lock_ask_less_and_less_often_and_get_it_soon() {
+        const LOCKS: usize = 16;
+        let records = Arc::<TestRecords>::default();
+        let store = Store::new(Arc::clone(&records) as _, Sealer::new(&[vec![7; 32]], "").unwrap(), "");
+        let (mut locks, mut waiting) = (Vec::new(), JoinSet::new());
+        for name in (0..LOCKS).map(|index| index.to_string()) {
+            locks.push(store.lock(&name).await.unwrap());
+            let store = store.clone();
+            waiting.spawn(async move { store.lock(&name).await.map(|_| Instant::now()) });
+        }
+        for _ in 0..5 {
+            tokio::time::sleep(LOCK_RENEWAL).await;
+            for lock in &mut locks {
+                lock.renew().await;
+            }
+        }
+        assert!(records.operations() < LOCKS * 100, "{} operations", records.operations());
+        for lock in locks {
+            lock.release().await;
+        }
+        let released = Instant::now();
+        for locked in waiting.join_all().await {
+            assert!(locked.unwrap() - released <= MAX_LOCK_PAUSE);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_lock_that_is_renewed_does_not_expire() {
         let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]], "").unwrap(), "");
         let mut lock = store.lock("ada").await.unwrap();

@@ -60,6 +60,7 @@ async fn keys_can_be_values() {
     for (values, expected) in [
         (vec!["a", "b"], None),
         (vec!["a", ""], Some("the API key of `1` is empty")),
+        (vec!["a", &"x".repeat(1024)], None),
         (vec!["a", &"x".repeat(1025)], Some("the API key of `1` is longer than 1 KiB")),
         (vec!["a", "b", "a"], Some("the API key of `2` is the same as another one")),
     ] {
@@ -78,6 +79,9 @@ async fn a_header_of_its_own_replaces_authorization() {
     write(&path, &[&key]);
     let keys = ApiKeys::file(&path).unwrap().header(HeaderName::from_static("x-api-key"));
     with_headers(&keys, &[("x-api-key", key.secret())]).await.unwrap();
+    let longest = "x".repeat(1024);
+    let values = ApiKeys::new([(longest.clone(), Identity::new("ci"))]).unwrap();
+    with_headers(&values.header(HeaderName::from_static("x-api-key")), &[("x-api-key", &longest)]).await.unwrap();
     let (long, bearer) = ("x".repeat(1024 * 1024), format!("Bearer {}", key.secret()));
     for (headers, expected) in [
         (&[] as &[(&str, &str)], Kind::Missing),
@@ -128,6 +132,7 @@ fn an_unusable_file_prevents_the_start() {
     for (content, expected) in [
         (None, ""),
         (Some(String::new()), "EOF while parsing a value"),
+        (Some(" ".repeat(1024 * 1024)), "EOF while parsing a value"),
         (Some(" ".repeat(1024 * 1024 + 1)), "the file is larger than 1 MiB"),
     ] {
         let path = directory.path().join("keys.json");

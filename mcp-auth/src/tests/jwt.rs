@@ -207,6 +207,12 @@ fn refused(signer: &Signer, rsa: &Signer) -> Vec<(&'static str, String, &'static
             issuer,
             Some(format!("`iss` is `a\\nWARN forged`, expected `{ISSUER}`")),
         ),
+        (
+            "a long issuer",
+            with(json!({"iss": "x".repeat(101)})),
+            issuer,
+            Some(format!("`iss` is `{}…`, expected `{ISSUER}`", "x".repeat(100))),
+        ),
         ("another audience", with(json!({"aud": "https://other.example"})), audience, Some(expected_aud)),
         ("no audience", with(json!({"aud": null})), audience, Some(format!("`aud` is absent, expected `{RESOURCE}`"))),
         ("expired", with(json!({"exp": now() - 90})), "the token has expired", None),

@@ -183,10 +183,12 @@ async fn tokens_with_invented_keys_cause_one_request() {
         assert_eq!(refusal(&call.await.unwrap().unwrap_err()), UNKNOWN_KEY);
     }
     assert_eq!(issuer.received("/keys").len(), 2);
-    // Tokens of another issuer cause none.
+    // Tokens of another issuer cause none, nor do those that name a known key.
     clock.advance(Duration::from_secs(11));
     let foreign = Signer::p256("foreign").token(&claims(json!({})));
     assert_eq!(bearer(&jwt, &foreign).await.unwrap_err().message(), "the token is of another issuer");
+    let forged = token(&issuer, &Signer::p256("known"));
+    assert_eq!(bearer(&jwt, &forged).await.unwrap_err().message(), "the signature of the token is invalid");
     assert_eq!(issuer.received("/keys").len(), 2);
 }
 

@@ -150,6 +150,11 @@ pub(crate) fn shows_pages(settings: &str) -> bool {
 mod tests {
     use super::*;
 
+    #[test]
+    fn files_of_pages_are_read_again_only_during_development() {
+        assert_eq!(dev_page("no-file.html", &[&[]; 4]), None);
+    }
+
     /// The end tag would end the element in which the bridge is sent.
     #[test]
     fn the_bridge_is_one_element() {

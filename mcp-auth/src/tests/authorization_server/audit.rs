@@ -3,7 +3,7 @@
 use mcp_runtime::auth::AuthenticationErrorKind;
 use serde_json::json;
 
-use super::{Browser, JSON, REDIRECT, VERIFIER, World, form};
+use super::{Browser, JSON, REDIRECT, VERIFIER, World, form, operations::account};
 use crate::tests::log::Log;
 
 const ADA: &str = "principal=https://mcp.example.com#ada client=app peer=192.0.2.1";
@@ -33,6 +33,11 @@ async fn each_event_names_principal_client_peer_and_reason() {
     let login = world.authorize(&mut browser, &[]).await;
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     expect("login without a question", &[ada("login")]);
+    account(&world, &mut browser).await;
+    expect("account page", &["login principal=https://mcp.example.com#ada peer=192.0.2.1".to_owned()]);
+    let login = world.visit(&mut browser, "GET", "/authorize/account", "").await;
+    world.return_with(&mut browser, &login, &[("error", "access_denied")]).await;
+    expect("no account page", &["refusal peer=192.0.2.1 reason=the user or the provider has refused".to_owned()]);
     world.authorize(&mut browser, &[("scope", "notes:admin")]).await;
     expect("scope", &[refused("the server has none of the requested scopes")]);
     world.authorize(&mut browser, &[("client_id", "a secret in the wrong place")]).await;

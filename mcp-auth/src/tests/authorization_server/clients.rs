@@ -15,6 +15,7 @@ use crate::{
     tests::{
         RESOURCE,
         issuer::{Reply, TestIssuer},
+        log::Log,
     },
 };
 
@@ -168,7 +169,9 @@ async fn registrations_from_a_proxy_are_not_those_of_one_sender() {
         (RESOURCE, "[::ffff:10.0.0.1]:1", 201),
         (RESOURCE, "[fd00::1]:1", 201),
         (RESOURCE, "198.51.100.1:1", 429),
+        (RESOURCE, "", 201),
         ("http://localhost/mcp", "127.0.0.1:1", 429),
+        ("http://localhost/mcp", "", 429),
     ] {
         let world = World::start(resource, [7; 32], |builder| builder).await;
         for index in 0..22 {
@@ -328,6 +331,7 @@ async fn documents_are_cached_for_as_long_as_they_say_within_bounds() {
 
 #[tokio::test]
 async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
+    let (log, _guard) = Log::listen();
     let world = World::new().await;
     let (huge, huge_id) = document(|document| document["padding"] = json!("x".repeat(17 << 10))).await;
     let (foreign, foreign_id) = document(|document| document["client_id"] = json!("https://app.example/x")).await;
@@ -346,6 +350,7 @@ async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
         assert_eq!(host.received(path).len(), 1, "{id}");
     }
     assert!(other.received("/client.json").is_empty(), "redirects are not followed");
+    assert!(log.all().contains("the response is larger than 16 KiB"), "{}", log.all());
 }
 
 /// Clients forget their credentials after `invalid_client`, and an outage of their own website is no reason.

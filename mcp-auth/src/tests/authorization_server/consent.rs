@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Browser, ISSUER, REDIRECT, Reaction, World, records::stored};
+use crate::ConfiguredClient;
 
 #[tokio::test]
 async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
@@ -145,6 +146,23 @@ async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() 
     assert_eq!(world.exchange(&response.parameter("code").unwrap(), &[]).await.status, 200);
     world.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
     assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "after 30 days, the user is asked again");
+}
+
+#[tokio::test]
+async fn a_browser_remembers_the_newest_approvals() {
+    let clients: Vec<String> = (0..22).map(|index| format!("client-{index}")).collect();
+    let add = |builder: crate::AuthorizationServerBuilder, id: &String| {
+        builder.with_client(ConfiguredClient::public(id, id, [REDIRECT]).unwrap())
+    };
+    let world = World::with(|builder| clients.iter().fold(builder, add)).await;
+    let mut browser = Browser::default();
+    for id in &clients {
+        assert!(world.log_in(&mut browser, &[("client_id", id)]).await.parameter("code").is_some());
+    }
+    for (index, id) in clients.iter().enumerate() {
+        let status = world.authorize(&mut browser, &[("client_id", id)]).await.status;
+        assert_eq!(status, if index < 2 { 200 } else { 303 }, "{index}");
+    }
 }
 
 #[tokio::test]

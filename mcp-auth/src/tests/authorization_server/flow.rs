@@ -3,8 +3,11 @@
 use mcp_runtime::auth::Authenticator as _;
 use serde_json::{Value, json};
 
-use super::{Browser, ISSUER, REDIRECT, RESOURCE, World, records::stored};
-use crate::{AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Endpoint, Upstream, tests::bearer};
+use super::{Browser, ISSUER, REDIRECT, RESOURCE, Reaction, World, authorize_path, form, records::stored};
+use crate::{
+    AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, ConfiguredClient, Endpoint, Upstream,
+    tests::bearer,
+};
 
 #[tokio::test]
 async fn metadata_is_found_by_clients_of_every_revision() {
@@ -254,6 +257,21 @@ async fn head_is_answered_like_get() {
     }
 }
 
+#[tokio::test]
+async fn other_methods_are_refused_with_those_that_are_allowed() {
+    let world = World::new().await;
+    for (method, path, allowed) in [
+        ("POST", "/authorize/callback", "GET"),
+        ("DELETE", "/authorize", "GET, HEAD, POST"),
+        ("DELETE", "/authorize/account", "GET, POST"),
+        ("DELETE", "/token", "POST, OPTIONS"),
+        ("DELETE", "/.well-known/oauth-authorization-server", "GET, HEAD, OPTIONS"),
+    ] {
+        let response = world.send(method, path, &[], "").await;
+        assert_eq!((response.status, response.header("allow")), (405, allowed), "{path}");
+    }
+}
+
 /// Returns a server with a provider of OAuth 2 and no further options.
 fn plain() -> AuthorizationServerBuilder {
     let url = "https://id.example.com/oauth";
@@ -281,6 +299,22 @@ async fn a_server_states_only_what_it_has_and_sends_users_with_the_parameters_of
     let target = login.headers()["location"].to_str().unwrap();
     assert!(target.contains("access_type=offline&") && target.contains("scope=user"), "{target}");
     assert!(!target.contains("nonce="), "there is no identity token: {target}");
+}
+
+#[tokio::test]
+async fn a_user_approves_a_client_at_a_server_without_scopes() {
+    let client = ConfiguredClient::public("app", "The App", [REDIRECT]).unwrap();
+    let server = plain().with_client(client).build().await.unwrap();
+    let grant_types = &metadata(&server).await["grant_types_supported"];
+    assert_eq!(*grant_types, json!(["authorization_code", "refresh_token"]), "no client is a machine");
+    let (head, body) = get(&server, &authorize_path(&[("scope", "")])).await.into_parts();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let page = Reaction { status: head.status.as_u16(), headers: head.headers, body };
+    let cookie = page.header("set-cookie").split(';').next().unwrap();
+    let answer = http::Request::post("/authorize").header("cookie", cookie);
+    let answer = answer.body(form(&[("request", &page.sealed()), ("decision", "approve")]).into()).unwrap();
+    let login = server.routes().remove(0).respond(answer).await;
+    assert_eq!(login.status(), 303, "{login:?}");
 }
 
 #[tokio::test]

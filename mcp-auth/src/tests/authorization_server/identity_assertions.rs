@@ -14,7 +14,7 @@ use super::{
 use crate::{
     AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Dpop, Upstream,
     jose::Jws,
-    tests::{RESOURCE, Signer, bearer, dpop::thumbprint, signer::now},
+    tests::{RESOURCE, Signer, bearer, dpop::thumbprint, log::Log, signer::now},
 };
 
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -55,8 +55,10 @@ async fn a_client_gets_tokens_for_an_assertion_of_the_provider() {
     let profiles = json!(["urn:ietf:params:oauth:grant-profile:id-jag"]);
     assert_eq!(metadata["authorization_grant_profiles_supported"], profiles);
     let assertion = sign(&world, &json!({}));
+    let (log, _guard) = Log::listen();
     let tokens = present(&world, &assertion, &[]).await;
     assert_eq!(tokens.status, 200, "{tokens:?}");
+    assert_eq!(log.take(), [format!("issuance principal={ISSUER}#ada client=web peer=192.0.2.1")]);
     let tokens = tokens.json();
     assert_eq!((&tokens["scope"], tokens.get("refresh_token")), (&json!("notes:read notes:write"), None));
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
@@ -81,6 +83,15 @@ async fn a_client_gets_tokens_for_an_assertion_of_the_provider() {
         let response = present(&world, &sign(&world, &json!({"scope": scope})), &[("scope", requested)]).await.json();
         let found = response.get("scope").or(response.get("error"));
         assert_eq!(found, Some(&granted), "{scope} {requested}");
+    }
+}
+
+#[tokio::test]
+async fn the_only_audience_may_be_a_list_and_the_clock_of_the_provider_may_be_ahead() {
+    let world = World::with(enabled).await;
+    for changes in [json!({"aud": [ISSUER]}), json!({"exp": now() + 3630})] {
+        let response = present(&world, &sign(&world, &changes), &[]).await;
+        assert_eq!(response.status, 200, "{changes} {response:?}");
     }
 }
 
@@ -170,7 +181,9 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     assert_eq!(revoke(&[("client_id", "web"), ("client_secret", "a web secret")]).await, 200);
     assert_eq!((one.accepts(&first).await, one.accepts(&second).await), (false, true));
     one.clock.advance(Duration::from_secs(2));
+    let (log, _guard) = Log::listen();
     one.server.revoke_grants("ada").await.unwrap();
+    assert_eq!(log.take(), [format!("revocation principal={ISSUER}#ada reason=the operator has ended all grants")]);
     two.clock.advance(Duration::from_secs(2));
     for world in [&one, &two] {
         assert_eq!((world.accepts(&second).await, world.accepts(&other).await), (false, true));

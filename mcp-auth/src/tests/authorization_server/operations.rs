@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
+use mcp_runtime::backend::{RecordQuota, Records as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Browser, ISSUER, Reaction, World, form};
-use crate::{claims::system_time, tests::RESOURCE};
+use super::{Browser, ISSUER, Reaction, World, form, records::stored};
+use crate::{claims::system_time, jose::Jws, tests::RESOURCE};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -74,18 +75,40 @@ async fn withdrawn_signing_keys_verify_nothing_at_any_process() {
     assert_eq!(accepted(&two, &[&tokens]).await, [false]);
     let refreshed = two.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
     assert_eq!((accepted(&one, &[&refreshed]).await, accepted(&two, &[&refreshed]).await), (vec![true], vec![true]));
+    two.clock.advance(SECOND);
+    let before = two.records.operations();
+    assert_eq!(accepted(&two, &[&refreshed]).await, [true]);
+    assert_eq!(two.records.operations() - before, 1, "the keys are not read again for what is known");
 }
 
-/// A process that was idle has not read the announcement before it expires.
 #[tokio::test]
-async fn an_idle_process_reads_the_signing_keys_before_it_trusts_an_old_one() {
+async fn withdrawn_signing_keys_are_announced_although_many_grants_have_ended() {
     let (one, two) = replicas().await;
     let tokens = one.tokens().await;
+    let records = stored(&one.records).await;
+    let group = records.iter().find_map(|(key, _)| Some(format!("{}/ended", key.strip_suffix("/keys/signing")?)));
+    let quota = RecordQuota { account: "", per_account: 0, total: 10_000 };
+    for index in 0..quota.total {
+        let name = index.to_string();
+        one.records.insert(group.as_ref().unwrap(), &name, Vec::new(), HOUR, quota).await.unwrap();
+    }
     one.server.revoke_signing_keys().await.unwrap();
-    super::records::age_records(27 * HOUR).await;
-    two.clock.advance(27 * HOUR);
-    let error = crate::tests::bearer(&two.server, tokens["access_token"].as_str().unwrap()).await.unwrap_err();
-    assert_eq!(error.message(), "the key of the token is unknown");
+    two.clock.advance(SECOND);
+    assert_eq!(accepted(&two, &[&tokens]).await, [false]);
+}
+
+/// The announcement expires when a process that was idle for so long would read the keys anyway.
+#[tokio::test]
+async fn an_idle_process_reads_the_signing_keys_before_it_trusts_an_old_one() {
+    for hours in [23, 27] {
+        let (one, two) = replicas().await;
+        let tokens = one.tokens().await;
+        one.server.revoke_signing_keys().await.unwrap();
+        super::records::age_records(hours * HOUR).await;
+        two.clock.advance(hours * HOUR);
+        let error = crate::tests::bearer(&two.server, tokens["access_token"].as_str().unwrap()).await.unwrap_err();
+        assert_eq!(error.message(), "the key of the token is unknown", "{hours} hours");
+    }
 }
 
 #[tokio::test]
@@ -132,6 +155,7 @@ async fn codes_end_with_all_logins_at_a_process_whose_clock_is_ahead() {
     let code = two.code(&[]).await;
     one.server.revoke_grants("ada").await.unwrap();
     assert_eq!(two.exchange(&code, &[]).await.json()["error"], "invalid_grant");
+    assert!(!stored(&two.records).await.iter().any(|(key, _)| key.contains("/grant/")));
 }
 
 #[tokio::test]
@@ -207,6 +231,7 @@ async fn users_see_what_they_have_allowed_and_end_it() {
     let mut browser = Browser::default();
     let page = account(&world, &mut browser).await;
     assert_eq!(page.status, 200);
+    assert_eq!(browser.0.keys().collect::<Vec<_>>(), ["__Host-mcp-browser"], "the cookie of the login is deleted");
     for text in [
         "<h1>Applications that may use Notes for you</h1>",
         "<h2>The App</h2>",
@@ -217,6 +242,7 @@ async fn users_see_what_they_have_allowed_and_end_it() {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(page.body.contains("&lt;script&gt;") && !page.body.contains("<script"), "{}", page.body);
+    assert!(!page.body.contains("Your organization"), "{}", page.body);
     assert!(page.header("content-security-policy").contains("frame-ancestors 'none'"));
     let ids = |page: &Reaction| -> Vec<String> {
         page.body
@@ -230,7 +256,9 @@ async fn users_see_what_they_have_allowed_and_end_it() {
         let body = form(&[("account", &page.hidden("account")), ("end", id)]);
         world.visit(browser, "POST", "/authorize/account", &body).await
     };
-    // The grants of another user remain.
+    // The grants and tokens of another user remain.
+    let claims = Jws::parse(bob["access_token"].as_str().unwrap()).unwrap().claims().unwrap();
+    assert_eq!(end(&mut browser, &page, claims["jti"].as_str().unwrap()).await.status, 200);
     assert_eq!(end(&mut browser, &page, &ids(&bob_page)[0]).await.status, 200);
     assert_eq!(accepted(&world, &[&bob]).await, [true]);
     let page = end(&mut browser, &page, &ids(&page)[1]).await;
@@ -272,6 +300,21 @@ async fn forged_forms_of_the_account_page_are_rejected() {
     assert_eq!(refreshed.status, 200, "nothing has ended");
     let headers = [("cookie", cookie.as_str()), ("origin", ISSUER), ("sec-fetch-site", "same-origin")];
     assert_eq!(world.send("POST", "/authorize/account", &headers, &body).await.status, 400, "the page has expired");
+}
+
+/// The response of the provider may belong to a login that an attacker has begun.
+#[tokio::test]
+async fn without_tls_an_error_of_the_provider_ends_the_login_on_a_page() {
+    let world = World::start("http://localhost:3000/mcp", [7; 32], |builder| builder).await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[("resource", "")]).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let own = [("origin", "http://localhost:3000")];
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &own, &answer).await;
+    let page = world.return_with(&mut browser, &login, &[("error", "access_denied")]).await;
+    assert_eq!((page.status, page.header("location")), (400, ""), "{page:?}");
+    assert!(page.body.contains("The login at the provider has failed."), "{page:?}");
+    assert_eq!(browser.0.keys().collect::<Vec<_>>(), ["mcp-browser"], "the cookie of the login is deleted");
 }
 
 /// A page of another port may have set the cookies, and may set them again.

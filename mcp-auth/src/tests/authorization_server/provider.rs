@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Browser, ISSUER, REDIRECT, World};
+use super::{Browser, ISSUER, REDIRECT, World, operations::account};
 use crate::{
     jose::Jws,
     tests::{RESOURCE, bearer},
@@ -101,6 +101,8 @@ async fn only_admitted_users_may_log_in_and_not_too_often() {
         let expected = (login >= 60).then_some("temporarily_unavailable");
         assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), expected, "{login}");
     }
+    let page = account(&world, &mut Browser::default()).await;
+    assert!(page.status == 400 && page.body.contains("You have logged in too often within an hour."), "{page:?}");
     world.provider(|provider| provider.subject = "bob".to_owned());
     assert_eq!(outcome(&world, &[("code", "x")]).await, None, "other users are not affected");
     world.set_user("ada");

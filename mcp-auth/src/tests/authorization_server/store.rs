@@ -6,7 +6,7 @@ use mcp_runtime::auth::AuthenticationErrorKind;
 use serde_json::json;
 
 use super::{super::signer::now, Browser, REDIRECT, World, clients::document, form};
-use crate::jose::Jws;
+use crate::{jose::Jws, tests::log::Log};
 
 #[tokio::test]
 async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
@@ -36,11 +36,17 @@ async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
     }
     let page = world.authorize(&mut Browser::default(), &[("client_id", &registered)]).await;
     assert_eq!(page.status, 503, "{page:?}");
+    let response = world.authorize(&mut asked, &[]).await;
+    assert_eq!(response.parameter("error").as_deref(), Some("temporarily_unavailable"), "{response:?}");
     // A redirect could take a user to a website that registered itself.
     let (_host, document) = document(|_| {}).await;
     let remembering = [("client_id", document.as_str())];
+    let (log, guard) = Log::listen();
     let page = world.authorize(&mut asked, &remembering).await;
     assert_eq!((page.status, page.header("location")), (503, ""), "{page:?}");
+    let reason = "the server cannot handle the request at the moment";
+    assert_eq!(log.take(), [format!("refusal client={document} peer=192.0.2.1 reason={reason}")]);
+    drop(guard);
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     assert_eq!(response.parameter("error").as_deref(), Some("temporarily_unavailable"), "{response:?}");
     assert!(world.accepts(&tokens["access_token"]).await, "access tokens need no store");

@@ -139,9 +139,11 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
     );
     // Credentials in the header are encoded like those of a form.
     let basic = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, "web:a+web%20secret");
-    let headers = [("authorization", &*format!("Basic {basic}"))];
-    let response = world.send("POST", "/introspect", &headers, &form(&[("token", &refresh(&second))])).await;
-    assert_eq!(response.json()["active"], true, "{response:?}");
+    for (scheme, status) in [("Basic", 200), ("basic ", 200), ("Bearer", 401)] {
+        let headers = [("authorization", &*format!("{scheme} {basic}"))];
+        let response = world.send("POST", "/introspect", &headers, &form(&[("token", &refresh(&second))])).await;
+        assert_eq!((response.status, response.json()["active"] == true), (status, status == 200), "{response:?}");
+    }
     for (client, token, status) in
         [(("app", ""), access(&of_app), 401), (("web", "wrong"), access(&second), 401), (web, String::new(), 400)]
     {
@@ -267,6 +269,11 @@ async fn functions_exchange_the_token_of_the_provider_for_one_of_another_service
     ] {
         assert_eq!(sent.get(name).map(|value| &**value), Some(value), "{name}");
     }
+    world.provider(|provider| provider.token = Some((200, issued(access, "Bearer"))));
+    let exchanged = world.server.upstream_tokens().exchange_for(&identity, "https://calendar.example", [""; 0]).await;
+    assert_eq!(exchanged, Ok("x".to_owned()));
+    let sent = world.issuer.received("/token");
+    assert!(!sent.last().unwrap().body.contains("&scope="), "the provider chooses the scopes");
     assert!(world.accepts(&tokens["access_token"]).await, "a refusal ends nothing");
     let machine = Identity::new("x").with_claims(json!({"iss": ISSUER, "sub": "client:robot"}));
     assert_eq!(call(machine).await, "the caller has not logged in at the provider");
@@ -354,8 +361,9 @@ pub(super) async fn upstream_token_of(world: &World, identity: Identity) -> Stri
 #[tokio::test]
 async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     let world = World::new().await;
-    let tokens = world.tokens().await;
+    let (tokens, other) = (world.tokens().await, world.tokens().await);
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let other = bearer(&world.server, other["access_token"].as_str().unwrap()).await.unwrap();
     let call = |identity| upstream_token_of(&world, identity);
     assert_eq!(call(identity.0.clone()).await, "upstream-access");
     world.clock.advance(Duration::from_secs(3600));
@@ -368,6 +376,10 @@ async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     assert_eq!(call(identity.0.clone()).await, "the token of the provider is temporarily unavailable");
     world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
     assert_eq!(call(identity.0.clone()).await, "the login at the provider has ended: authorize again");
+    world.provider(|provider| provider.token = Some((200, json!({"access_token": "lasting"}))));
+    assert_eq!(call(other.0.clone()).await, "lasting");
+    world.provider(|provider| provider.token = Some((503, json!({}))));
+    assert_eq!(call(other.0.clone()).await, "lasting", "it does not expire");
     let stranger = Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
     assert_eq!(call(stranger).await, "the caller has not logged in at the provider");
 }
@@ -378,5 +390,19 @@ async fn the_lifetime_of_access_tokens_is_bounded() {
     for (seconds, expected) in [(1, 60), (1800, 1800), (24 * 3600, 3600)] {
         let world = World::with(|builder| builder.access_token_lifetime(Duration::from_secs(seconds))).await;
         assert_eq!(world.tokens().await["expires_in"], expected, "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn the_lifetime_of_logins_is_bounded() {
+    const DAY: u64 = 24 * 3600;
+    for (days, expected) in [(1, 1), (10_000, 365)] {
+        let world = World::with(|builder| builder.login_lifetime(Duration::from_secs(days * DAY))).await;
+        let client = [("client_id", "web"), ("client_secret", "a web secret")];
+        let tokens = world.exchange(&world.code(&client[..1]).await, &client).await.json();
+        let body = form(&[client[0], client[1], ("token", tokens["refresh_token"].as_str().unwrap())]);
+        let described = world.send("POST", "/introspect", &[], &body).await.json();
+        let left = described["exp"].as_f64().unwrap() - world.clock.unix();
+        assert!((left - (expected * DAY) as f64).abs() < 60.0, "{days} days: {left}");
     }
 }

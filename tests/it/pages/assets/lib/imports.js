@@ -1,0 +1,3 @@
+import "/board.js";
+import "./imports.js";
+import "./board.js";
