@@ -9,8 +9,7 @@ use std::{
 };
 
 use mcp_runtime::{
-    Elicit, Fault, HttpOptions, Revision, Server, ask::Answer, backend::MemoryBackend, layers::LogCalls, prompt,
-    testing::TestClient, tool,
+    Elicit, Fault, HttpOptions, Revision, Server, ask::Answer, layers::LogCalls, prompt, testing::TestClient, tool,
 };
 use opentelemetry::{
     baggage::BaggageExt as _,
@@ -747,7 +746,7 @@ async fn each_kind_of_measurement_has_a_metric() {
     let prometheus = Prometheus::new();
     let telemetry = Everything(otel(trace::Spans::Off).with_prometheus(&prometheus));
     let server = Server::empty("everything", "1.0.0").with::<hand_on>().telemetry(telemetry);
-    let server = server.backend(MemoryBackend::default()).build().unwrap();
+    let server = server.backend(mcp_runtime::backend::MemoryBackend::default()).build().unwrap();
     let service = server.into_http_service(HttpOptions::default()).unwrap();
     let mut client = TestClient::over_http(service, "/", Revision::V2025_11_25);
     call(&mut client, json!({"fails": false})).await;
