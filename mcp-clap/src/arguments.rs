@@ -117,7 +117,8 @@ pub(crate) fn argv(levels: &[CommandArguments], arguments: &Map<String, Value>) 
             match property.style {
                 ArgumentStyle::Flag => argv.extend((value == true).then(option)),
                 ArgumentStyle::Count => {
-                    let count = value.as_u64().unwrap_or_default().min(255);
+                    // The schema limits it.
+                    let count = values.first().and_then(|count| count.parse::<u64>().ok()).unwrap_or_default();
                     argv.extend((0..count).map(|_| option()));
                 }
                 ArgumentStyle::Value | ArgumentStyle::Each => {

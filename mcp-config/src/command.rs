@@ -61,15 +61,16 @@ impl Command {
         let texts: Vec<_> = elements.iter().map(|(path, _, names)| (path.clone(), names.clone())).collect();
         arguments.check_used(&texts)?;
         for (index, pair) in self.args.windows(2).enumerate() {
-            let (option, next) = (pair[0].elements().last(), pair[1].elements().first());
-            let Some((option, next)) = option.zip(next) else { continue };
+            let Some(option) = pair[0].elements().last() else { continue };
             let takes_value =
                 option.starts_with('-') && !option.contains('=') && !ENDS_OF_OPTIONS.contains(&option.as_str());
-            if takes_value && names(next).any(|name| arguments.may_be_absent(name)) {
+            // A group is left out if any of its arguments is absent.
+            let mut next = pair[1].elements().iter();
+            let absent = next.find(|element| names(element).any(|name| arguments.may_be_absent(name)));
+            if let Some(absent) = absent.filter(|_| takes_value) {
                 let last = pair[0].elements().len() - 1;
-                let message = format!(
-                    "`{option}` would remain without `{next}`: write both in a list, `[\"{option}\", \"{next}\"]`"
-                );
+                let list = [&[option.clone()], pair[1].elements()].concat();
+                let message = format!("`{option}` would remain without `{absent}`: write both in a list, `{list:?}`");
                 return Err(Mistake::at(&["command", "args", &index.to_string(), &last.to_string()], message));
             }
         }

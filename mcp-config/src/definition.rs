@@ -153,13 +153,13 @@ pub(crate) fn tool(
     if let Some(timeout) = timeout {
         tool = tool.timeout(timeout);
     }
-    let has_scopes = !scopes.is_empty();
-    if has_scopes {
+    if !scopes.is_empty() {
         // Mistakes in other members do not concern the scopes.
         check(ToolEntry::new(name.to_owned(), json!({"type": "object"}), async |_: Value, _| ""))?;
         tool = tool.scopes(Scopes::all(scopes));
     }
-    check(tool).map_err(|problems| Mistake::at(if has_scopes { &["scopes"] } else { &[] }, problems))
+    // Without scopes, the position is that of the tool.
+    check(tool).map_err(|problems| Mistake::at(&["scopes"], problems))
 }
 
 /// Checks a tool as the server does, so that the problem has a position.

@@ -54,8 +54,11 @@ pub(crate) fn watch(server: Server, folder: &Path) -> Result<Server, Error> {
 /// Replaces the tools whenever the files have changed.
 fn follow(handle: &Handle, folder: &Path, tag: &str, mut known: Result<Files, String>) {
     let mut reported = String::new();
-    while !handle.is_closed() {
+    loop {
         thread::sleep(INTERVAL);
+        if handle.is_closed() {
+            return;
+        }
         let found = list(folder);
         if found == known {
             continue;
@@ -157,4 +160,76 @@ fn entries(files: &Files, tag: &str) -> Result<Vec<Entry>, Error> {
         }
     }
     if problems.is_empty() { Ok(entries) } else { Err(Error { problems }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt, sync::mpsc};
+
+    use mcp_runtime::function::ToolEntry;
+    use serde_json::{Value, json};
+    use tracing::{
+        Event, Metadata, Subscriber,
+        field::Field,
+        span::{Attributes, Id, Record},
+    };
+
+    use super::*;
+
+    /// Sends the messages of the log.
+    struct Log(mpsc::Sender<String>);
+
+    impl Subscriber for Log {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "mcp_config::folder"
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut |field: &Field, value: &dyn fmt::Debug| {
+                if field.name() == "message" {
+                    let _ = self.0.send(format!("{value:?}"));
+                }
+            });
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn each_problem_and_each_change_is_logged_once() {
+        let own = ToolEntry::new("own", json!({"type": "object"}), async |_: Value, _| "own").description("Own.");
+        let server = Server::empty("test", "1.0.0").with_entry(own).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (handle, path) = (server.handle(), folder.path().to_owned());
+        let (sender, log) = mpsc::channel();
+        thread::spawn(move || {
+            tracing::subscriber::with_default(Log(sender), || follow(&handle, &path, "tag", Ok(Files::new())));
+        });
+        let tool = |name: &str| format!("[tools.{name}]\ndescription = \"T.\"\ncommand.program = \"/bin/true\"\n");
+        for (step, text, expected) in [
+            ("a mistake", "?".to_owned(), "tools.toml:1:"),
+            ("a name is taken", tool("own"), "`own`"),
+            ("another name", tool("other"), "the tools were replaced"),
+            ("the name is taken again", tool("own"), "`own`"),
+        ] {
+            let new = folder.path().join(".new");
+            fs::write(&new, text).unwrap();
+            fs::rename(&new, folder.path().join("tools.toml")).unwrap();
+            let message = log.recv_timeout(Duration::from_secs(20)).expect(step);
+            assert!(message.contains(expected), "{step}: {message}");
+            // A repetition would be the next message.
+            thread::sleep(INTERVAL * 3 / 2);
+        }
+        assert_eq!(log.try_recv(), Err(mpsc::TryRecvError::Empty));
+    }
 }

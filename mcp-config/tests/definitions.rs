@@ -75,6 +75,7 @@ async fn commands_are_started_with_checked_arguments() {
 
     let cases = [
         (json!({"words": []}), Ok("hi --count=3 --")),
+        (json!({"words": ["x-y"]}), Ok("hi --count=3 x-y --")),
         (json!({"words": ["$(id)", "a b", ";"]}), Ok("hi --count=3 $(id) a b ; --")),
         (json!({"words": ["x"], "count": 7, "name": "ada"}), Ok("hi --count=7 --name ada x --")),
         (json!({"words": ["x"], "rest": "-rf"}), Ok("hi --count=3 x -- -rf")),
@@ -194,6 +195,14 @@ fn every_mistake_is_reported_with_its_position() {
             tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"y\", [\"z\", \"-x\"], \"{a}\"]"))),
             "4:55: the tool `t`: `-x` would remain without",
         ),
+        (
+            tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"--x\", [\"{a}\", \"y\"]]"))),
+            "4:44: the tool `t`: `--x` would remain without `{a}`",
+        ),
+        (
+            tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"--x\", [\"y\", \"{a}\"]]"))),
+            "4:44: the tool `t`: `--x` would remain without `{a}`: write both in a list, `[\"--x\", \"y\", \"{a}\"]`",
+        ),
         (tool(&format!("arguments.a.type = \"txt\"\n{}", command("[\"{a}\"]"))), "3:20: the tool `t`: `type` must"),
         (
             tool(&format!(
@@ -216,6 +225,13 @@ fn every_mistake_is_reported_with_its_position() {
                 command("[\"{a}\"]")
             )),
             "3:58: the tool `t`: the default of the argument `a`: 10 must be at most 9",
+        ),
+        (
+            tool(&format!(
+                "arguments.a = {{ type = \"array\", items = {{ type = \"integer\" }}, default = [\"x\", \"y\"] }}\n{}",
+                command("[\"{a}\"]")
+            )),
+            "3:73: the tool `t`: the default of the argument `a[0]`: ",
         ),
         (
             tool(&format!("arguments.a = 1\n{}", command("[\"{a}\"]"))),
@@ -250,6 +266,10 @@ fn every_mistake_is_reported_with_its_position() {
         (call("method = \"GET\", path = \"x/{a}\""), "6:33: the tool `t`: `path` must begin with"),
         (call("method = \"GOT\", path = \"/{a}\""), "6:19: unknown variant `GOT`"),
         (format!("[tools.\"a b\"]\ndescription = \"T.\"\n{}", command("[]")), "1:8: the tool `a b`: "),
+        (
+            format!("[tools.\"a b\"]\ndescription = \"T.\"\nscopes = [\"a\"]\n{}", command("[]")),
+            "1:8: the tool `a b`: ",
+        ),
     ] {
         differences.extend(difference("t.toml", &text, expected));
     }
@@ -292,6 +312,32 @@ fn every_mistake_is_reported_with_its_position() {
             && error.problems()[0].contains("a.toml:1")
     );
     assert!(mcp_config::read(folder.path().join("none")).unwrap_err().to_string().contains("none: "));
+}
+
+/// An option may precede an argument that every call has, and other elements any argument.
+#[test]
+fn elements_may_precede_arguments() {
+    for (argument, args) in [
+        (r#"type = "string""#, r#"["--x", "{a}"]"#),
+        (r#"type = "string", default = "d""#, r#"["--x", "{a}"]"#),
+        (r#"type = "array""#, r#"["dry-run", "{a}"]"#),
+        (r#"type = "array""#, r#"["--x=y", "{a}"]"#),
+        (r#"type = "array""#, r#"["--", "{a}"]"#),
+    ] {
+        let command = format!("command = {{ program = \"x\", args = {args} }}");
+        let text = format!("[tools.t]\ndescription = \"T.\"\narguments.a = {{ {argument} }}\n{command}\n");
+        let error = mcp_config::read(folder(&[("t.toml", &text)]).path()).err();
+        assert!(error.is_none(), "{text}: {error:?}");
+    }
+}
+
+#[test]
+fn files_are_text() {
+    let folder = folder(&[]);
+    let path = folder.path().join("a.toml");
+    fs::write(&path, b"\xff").unwrap();
+    let error = mcp_config::read(folder.path()).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
 }
 
 #[test]
@@ -346,14 +392,15 @@ async fn http_calls_are_sent_with_checked_and_encoded_arguments() {
         r#"
 [service]
 url = "{}"
-headers = {{ authorization = "Bearer ${{CARGO_PKG_NAME}}" }}
+headers = {{ authorization = "Bearer ${{CARGO_PKG_NAME}}-key" }}
 
 [tools.find]
 description = "Find tickets."
 arguments.project.type = "string"
 arguments.text = {{ type = "string", default = "a b&c" }}
 arguments.state = {{ type = "string", optional = true }}
-http = {{ method = "GET", path = "/projects/{{project}}/tickets", query = ["text", "state"] }}
+arguments.tags = {{ type = "array", default = [] }}
+http = {{ method = "GET", path = "/projects/{{project}}/tickets", query = ["text", "state", "tags"] }}
 
 [tools.comment]
 description = "Comment a ticket."
@@ -373,6 +420,11 @@ http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
             Ok(("GET /v1/projects/p/tickets?text=&state=open HTTP", "")),
         ),
         (
+            "find",
+            json!({"project": "p", "text": "", "tags": ["a", "b"]}),
+            Ok(("GET /v1/projects/p/tickets?text=&tags=a&tags=b HTTP", "")),
+        ),
+        (
             "comment",
             json!({"ticket": 7, "text": "\"hi\""}),
             Ok(("POST /v1/tickets/7 HTTP/1.1\r\n", "{\"text\":\"\\\"hi\\\"\"}")),
@@ -390,7 +442,7 @@ http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
                 let sent: Value = serde_json::from_str(&text).unwrap();
                 let sent = sent["request"].as_str().unwrap();
                 assert!(sent.starts_with(start) && sent.ends_with(end), "{arguments}: {sent}");
-                assert!(sent.contains("authorization: Bearer mcp-runtime-config\r\n"), "{sent}");
+                assert!(sent.contains("authorization: Bearer mcp-runtime-config-key\r\n"), "{sent}");
             }
             Err(problem) => assert!(result.is_error() && text.contains(problem), "{arguments}: {text}"),
         }
@@ -444,6 +496,32 @@ async fn changes_are_applied_if_all_definitions_are_valid() {
     // The same number of bytes.
     write("b.toml", &tool("e"));
     wait_for(&mut client, &["e", "other"]).await;
+}
+
+/// In a volume of Kubernetes, each file is a link, and a change replaces the folder that they lead to.
+#[cfg(unix)]
+#[tokio::test]
+async fn links_are_followed() {
+    use std::os::unix::fs::symlink;
+    let folder = folder(&[]);
+    let path = |name: &str| folder.path().join(name);
+    for (version, name) in [("..1", "a"), ("..2", "second")] {
+        fs::create_dir(path(version)).unwrap();
+        let tool = format!("[tools.{name}]\ndescription = \"T.\"\ncommand.program = \"/bin/true\"\n");
+        fs::write(path(version).join("tools.toml"), tool).unwrap();
+    }
+    symlink("..1", path("..data")).unwrap();
+    symlink("..data/tools.toml", path("tools.toml")).unwrap();
+    let server = mcp_config::watch(Server::empty("test", "1.0.0"), folder.path()).unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    wait_for(&mut client, &["a"]).await;
+    symlink("..2", path("..new")).unwrap();
+    fs::rename(path("..new"), path("..data")).unwrap();
+    wait_for(&mut client, &["second"]).await;
+    // The size is that of the file.
+    fs::write(path("..2").join("tools.toml"), "#".repeat((1 << 20) + 1)).unwrap();
+    let error = mcp_config::read(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("tools.toml: larger than"), "{error}");
 }
 
 #[tokio::test]

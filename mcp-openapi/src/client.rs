@@ -270,7 +270,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Uri, same_origin};
+    use super::*;
 
     #[test]
     fn redirects_stay_at_their_origin() {
@@ -291,6 +291,30 @@ mod tests {
         ] {
             let found = same_origin(&from, location).map(|uri| uri.to_string());
             assert_eq!(found.as_deref(), expected, "{location}");
+        }
+    }
+
+    #[test]
+    fn the_media_type_of_a_body_decides_what_it_is() {
+        for (media, body, expected) in [
+            ("", &b"a"[..], "text"),
+            ("", b"\xff", "application/octet-stream"),
+            ("text/css", b"a", "text"),
+            ("text/css", b"\xff", "text/css"),
+            ("image/svg", b"a", "image image/svg"),
+            ("audio/wav", b"a", "audio audio/wav"),
+            ("x-text/a", b"a", "x-text/a"),
+            ("x-image/a", b"a", "x-image/a"),
+            ("x-audio/a", b"a", "x-audio/a"),
+        ] {
+            let found = match content(media, "tool", Bytes::from_static(body)) {
+                Content::Text(_) => "text".to_owned(),
+                Content::Image(image) => format!("image {}", image.mime_type),
+                Content::Audio(audio) => format!("audio {}", audio.mime_type),
+                Content::Resource(resource) => resource.mime_type.unwrap_or_default().into_owned(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, expected, "{media} {body:?}");
         }
     }
 }

@@ -98,6 +98,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "endless" => format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n{}", "x".repeat(50_000)),
         "text" => typed("text/html; charset=utf-8", "<p>ü</p>"),
         "image" => typed("image/png", "PNG"),
+        "sound" => typed("audio/wav", "WAV"),
         "file" => typed("application/zip", "PK"),
         "vendor-json" => typed("application/vnd.api+json; charset=utf-8", "[1, 2]"),
         "broken-json" => typed("application/json", "{"),
@@ -155,6 +156,7 @@ async fn arguments_become_requests() {
         ("path_simple", json!({"id": [1, "b,c"]}), "GET /api/v1/simple/1,b%2Cc", ""),
         ("path_simple", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/simple/a,1,b,2", ""),
         ("path-exploded", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/exploded/a=1,b=2", ""),
+        ("path-exploded", json!({"id": ["a", "b"]}), "GET /api/v1/exploded/a,b", ""),
         ("path-label", json!({"id": ["a", "b"]}), "GET /api/v1/label/.a,b", ""),
         ("path-matrix", json!({"id": ["a", "b"]}), "GET /api/v1/matrix/;id=a;id=b", ""),
         ("path-parts", json!({"name": "a", "extension": "b"}), "GET /api/v1/files/a.b/raw", ""),
@@ -164,6 +166,7 @@ async fn arguments_become_requests() {
         ("query", json!({"form": ["a", null, 2]}), "GET /api/v1/query?form=a&form=2", ""),
         ("query", json!({"form": {"a": true}}), "GET /api/v1/query?a=true", ""),
         ("query", json!({"joined": ["a", "b"]}), "GET /api/v1/query?joined=a,b", ""),
+        ("query", json!({"joined": []}), "GET /api/v1/query", ""),
         ("query", json!({"spaces": ["a", "b"]}), "GET /api/v1/query?spaces=a%20b", ""),
         ("query", json!({"pipes": ["a", "b"]}), "GET /api/v1/query?pipes=a%7Cb", ""),
         ("query", json!({"deep": {"a": {"b": [1]}}}), "GET /api/v1/query?deep%5Ba%5D%5Bb%5D%5B0%5D=1", ""),
@@ -196,6 +199,10 @@ async fn arguments_become_requests() {
             "POST /api/v1/form",
             "text=a%26b&list=x&list=y&nested%5Ba%5D%5Bb%5D=1",
         ),
+        ("free-form", json!({"body": {"a": "b&c", "list": [1, 2]}}), "PUT /api/v1/free-form", "a=b%26c&list=1&list=2"),
+        ("free-form", json!({}), "PUT /api/v1/free-form", ""),
+        ("note", json!({}), "PUT /api/v1/notes", ""),
+        ("note", json!({"text": "a"}), "PUT /api/v1/notes", r#"{"text":"a"}"#),
         ("blob", json!({"body": "AAFi"}), "PUT /api/v1/blob", "\0\u{1}b"),
         ("text", json!({"body": "a\nb"}), "POST /api/v1/text", "a\nb"),
     ];
@@ -369,11 +376,23 @@ async fn responses_become_results() {
     let mut patient = self::client(api().base_url(&*service.url));
     let long = patient.call("respond", json!({"kind": "long-error"})).await.unwrap();
     assert_eq!(text(&long), format!("error: 500 Internal Server Error: {}…", "é".repeat(4096)));
-    let image = client.call("respond", json!({"kind": "image"})).await.unwrap();
-    assert_eq!((&image["content"][0]["type"], &image["content"][0]["data"]), (&json!("image"), &json!("UE5H")));
+    for (kind, expected) in [
+        ("image", json!({"type": "image", "mimeType": "image/png", "data": "UE5H"})),
+        ("sound", json!({"type": "audio", "mimeType": "audio/wav", "data": "V0FW"})),
+    ] {
+        let result = client.call("respond", json!({ "kind": kind })).await.unwrap();
+        assert_eq!(result["content"][0], expected);
+    }
     let file = client.call("respond", json!({"kind": "file"})).await.unwrap();
     let expected = json!({"uri": "tool:respond", "mimeType": "application/zip", "blob": "UEs="});
     assert_eq!(file["content"][0]["resource"], expected);
+    // A redirect keeps the method and the headers.
+    for (tool, method) in [("respond", "GET"), ("head_respond_kind", "HEAD")] {
+        client.call(tool, json!({"kind": "redirect"})).await.unwrap();
+        let sent = service.last().await;
+        let expected = (format!("{method} /api/v1/respond/list"), Some("7"));
+        assert_eq!((sent.line.clone(), sent.header("x-version")), expected);
+    }
     // Only safe methods are repeated elsewhere.
     let posted = client.call("post_respond_kind", json!({"kind": "redirect"})).await.unwrap();
     assert!(text(&posted).starts_with("error: 302 Found: redirects to /api/v1/respond/list"), "{}", text(&posted));
@@ -396,6 +415,8 @@ async fn the_next_page_is_named() {
         (json!({"links": {"pages": {"next": "https://x.test/?page=2&x=1"}}}), json!({"page": 2})),
         (json!({"_links": {"next": {"href": "?filter%5Bafter%5D=q"}}}), json!({"filter": {"after": "q"}})),
         (json!({"next": "?fixed=g&api_key=k&page=2"}), json!({"page": 2})),
+        (json!({"next": "?flag=true&page=2"}), json!({"flag": true, "page": 2})),
+        (json!({"next_marker": "/x?page=2"}), json!({"page": 2})),
         (json!({"next_page": 2}), json!({"page": 2})),
         (json!({"next_cursor": 5}), json!({"cursor": "5"})),
         // There is no next page, or no argument for it.
@@ -404,6 +425,7 @@ async fn the_next_page_is_named() {
         (json!({"has_more": false, "last_id": "z", "data": [{"id": "b"}]}), Value::Null),
         (json!({"has_more": true, "data": [1]}), Value::Null),
         (json!({"next_invoice": "i", "nextfixed": "f", "next": "?x=1"}), Value::Null),
+        (json!({"next": "?plain%5Bafter%5D=q"}), Value::Null),
         (json!({"cursor": "own", "data": [{"next_cursor": "c"}]}), Value::Null),
         (json!({"next_page": "two"}), Value::Null),
         (json!({"next_cursor": "x".repeat(5000)}), Value::Null),
@@ -441,7 +463,7 @@ async fn tools_are_described() {
     let mut client = client(api().base_url("http://127.0.0.1:1"));
     let tools = client.tools().await.unwrap();
     let tool = |name: &str| &tools.iter().find(|tool| tool.name() == name).unwrap().0;
-    assert_eq!(tools.len(), 22, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
+    assert_eq!(tools.len(), 26, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
     assert_eq!(tool("respond")["annotations"], json!({"readOnlyHint": true}));
     // The second operation with this id.
     assert_eq!(tool("delete_respond_kind")["annotations"], json!({"destructiveHint": true, "idempotentHint": true}));
@@ -480,6 +502,22 @@ async fn results_can_be_shaped_and_tools_configured() {
     let mut plain = client(api().base_url(&*service.url));
     let result = plain.call("create-animal", ()).await.unwrap();
     assert_eq!(result.structured(), Some(&json!({"name": "Rex", "more": {"b": 1}})));
+}
+
+/// A tool that describes its results as objects returns one for every response.
+#[tokio::test]
+async fn other_responses_become_empty_objects() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    for (kind, expected, structured) in [
+        ("object", r#"{"name":"Rex","more":{"b":1}}"#, json!({"name": "Rex", "more": {"b": 1}})),
+        ("vendor-json", "[1,2]", json!({})),
+        ("empty", "204 No Content", json!({})),
+        ("text", "<p>ü</p>", json!({})),
+    ] {
+        let result = client.call("described", json!({ "kind": kind })).await.unwrap();
+        assert_eq!((&*text(&result), result.structured()), (expected, Some(&structured)), "{kind}");
+    }
 }
 
 #[tokio::test]

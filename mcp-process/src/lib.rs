@@ -257,3 +257,43 @@ impl Drop for ProcessGroup {
         self.kill();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pending_lines_are_reported_at_the_end() {
+        let mut reported = Vec::new();
+        let report = |bytes: &[u8]| {
+            reported.push(bytes.to_vec());
+            true
+        };
+        Output::default().read(Some(&b"line\n"[..]), 10, report).await.unwrap();
+        assert_eq!(reported, [b"line\n".to_vec(), Vec::new()]);
+    }
+
+    #[tokio::test]
+    async fn pending_lines_are_reported_while_the_program_is_silent() {
+        let (mut program, pipe) = tokio::io::duplex(16);
+        let (sender, mut reported) = tokio::sync::mpsc::unbounded_channel();
+        let report = move |bytes: &[u8]| sender.send(bytes.len()).is_ok() && !bytes.is_empty();
+        tokio::spawn(async move { Output::default().read(Some(pipe), 10, report).await });
+        program.write_all(b"line\n").await.unwrap();
+        for expected in [Some(5), Some(0)] {
+            let found = timeout(Duration::from_secs(20), reported.recv()).await;
+            assert_eq!(found, Ok(expected));
+        }
+        drop(program);
+        assert_eq!(reported.recv().await, None);
+    }
+
+    /// Each byte that is not UTF-8 becomes three.
+    #[test]
+    fn output_is_truncated_between_characters() {
+        let output = Output { kept: b"a\xff\xff".to_vec(), discarded: 2 };
+        assert_eq!(output.text(3), "a\n[truncated: 8 more bytes than the limit of 3]");
+    }
+}

@@ -371,3 +371,16 @@ impl fmt::Display for Error {
 }
 
 impl error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The HTTP client logs requests with their headers.
+    #[test]
+    fn the_values_of_headers_are_not_printed() {
+        let upstream = Upstream::http("https://example.com/mcp").header("authorization", "Bearer secret");
+        let Target::Http { headers, .. } = upstream.target else { panic!("the target is a URL") };
+        assert_eq!(format!("{headers:?}"), r#"{"authorization": Sensitive}"#);
+    }
+}

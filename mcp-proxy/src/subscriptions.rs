@@ -179,3 +179,111 @@ async fn pass_on<L: Listener>(mut subscription: Subscription, listener: Arc<L>) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, future::ready};
+
+    use rmcp::{
+        service::{RxJsonRpcMessage, TxJsonRpcMessage},
+        transport::Transport,
+    };
+    use serde_json::Value;
+    use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+    use super::*;
+    use crate::connection::Connection;
+
+    /// Sends messages to a test, and receives those of the test.
+    struct Channels(UnboundedSender<Value>, UnboundedReceiver<Value>);
+
+    impl Transport<RoleClient> for Channels {
+        type Error = Infallible;
+
+        fn send(
+            &mut self,
+            message: TxJsonRpcMessage<RoleClient>,
+        ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+            let _ = self.0.send(serde_json::to_value(message).unwrap());
+            ready(Ok(()))
+        }
+
+        async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+            self.1.recv().await.map(|message| serde_json::from_value(message).unwrap())
+        }
+
+        async fn close(&mut self) -> Result<(), Infallible> {
+            Ok(())
+        }
+    }
+
+    /// Counts the subscriptions that have ended.
+    struct Ended(UnboundedSender<()>);
+
+    impl Listener for Ended {
+        fn changed(&self) {}
+        fn resource_updated(&self, _: &str) {}
+        fn unsubscribed(&self) {
+            let _ = self.0.send(());
+        }
+        fn stream_opened(&self) {}
+    }
+
+    /// Either side may end a subscription at a stateless upstream.
+    #[tokio::test(start_paused = true)]
+    async fn subscriptions_end() {
+        const URI: &str = "item://1";
+        for ends_upstream in [true, false] {
+            let (sent, mut requests) = unbounded_channel();
+            let (responses, received) = unbounded_channel();
+            let (ended, mut ends) = unbounded_channel();
+            let listener = Arc::new(Ended(ended));
+            let respond = |id: &Value, result: Value| {
+                responses.send(json!({"jsonrpc": "2.0", "id": id, "result": result})).unwrap();
+            };
+            let server = async {
+                let mut subscription = Value::Null;
+                while subscription.is_null() {
+                    let request: Value = requests.recv().await.unwrap();
+                    match request["method"].as_str().unwrap() {
+                        "server/discover" => respond(
+                            &request["id"],
+                            json!({
+                                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
+                                "ttlMs": 0, "cacheScope": "private",
+                            }),
+                        ),
+                        "subscriptions/listen" => {
+                            let params = json!({
+                                "_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]},
+                                "notifications": request["params"]["notifications"],
+                            });
+                            let method = "notifications/subscriptions/acknowledged";
+                            responses.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).unwrap();
+                            subscription = request["id"].clone();
+                        }
+                        _ => {}
+                    }
+                }
+                subscription
+            };
+            let subscribed = async {
+                let transport = Channels(sent, received);
+                let connection = Connection::open(transport, &listener, true, Duration::MAX).await.unwrap();
+                connection.subscriptions.subscribe(URI, &listener).await.unwrap();
+                connection
+            };
+            let (subscription, connection) = tokio::join!(server, subscribed);
+            assert!(connection.subscriptions.uris().contains(URI), "an open subscription");
+            if ends_upstream {
+                respond(&subscription, json!({"resultType": "complete"}));
+            } else {
+                connection.subscriptions.unsubscribe(URI).await.unwrap();
+                let cancelled = timeout(Duration::from_secs(60), requests.recv()).await.unwrap().unwrap();
+                assert_eq!(cancelled["params"]["requestId"], subscription);
+            }
+            timeout(Duration::from_secs(60), ends.recv()).await.unwrap();
+            assert!(connection.subscriptions.uris().is_empty(), "the upstream has ended it: {ends_upstream}");
+        }
+    }
+}

@@ -397,4 +397,22 @@ mod tests {
             }
         }
     }
+
+    /// Messages beyond the maximum that the upstream has not read.
+    #[test]
+    fn only_cancellations_are_lost_while_an_upstream_is_busy() {
+        for (method, params, is_stuck) in [
+            ("notifications/cancelled", json!({"requestId": 1}), false),
+            ("notifications/roots/list_changed", json!({}), true),
+        ] {
+            let mut transport = CallTransport::new(Messages::default(), &Arc::default(), &Arc::new(NoListener), false);
+            let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+            let mut unread = Vec::new();
+            for _ in 0..=MAX_UNSENT {
+                assert!(!transport.is_stuck, "{method}");
+                unread.push(transport.send(serde_json::from_value(message.clone()).unwrap()));
+            }
+            assert_eq!(transport.is_stuck, is_stuck, "{method}");
+        }
+    }
 }

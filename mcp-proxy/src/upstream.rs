@@ -484,21 +484,64 @@ fn truncate(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::{error, fmt, io};
+
     use mcp_runtime::Server;
+    use serde_json::json;
 
     use super::*;
+
+    const URL: &str = "https://ada:secret@example.com/mcp?key=secret";
+
+    fn upstream() -> Arc<Upstream> {
+        let client = http_client().unwrap();
+        let target = Target::Http { url: URL.to_owned(), client, headers: HeaderMap::new(), credentials: None };
+        let handle = Server::empty("gateway", "1.0.0").handle();
+        Upstream::new(Prefix::new("up").unwrap(), target, false, Duration::ZERO, 0, handle).0
+    }
+
+    /// An error with a cause.
+    #[derive(Debug)]
+    struct Failed(io::Error);
+
+    impl fmt::Display for Failed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("failed")
+        }
+    }
+
+    impl error::Error for Failed {
+        fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
 
     /// The HTTP client names the URL without its user.
     #[test]
     fn errors_are_described_without_the_url() {
-        let url = "https://ada:secret@example.com/mcp?key=secret";
-        let client = http_client().unwrap();
-        let target = Target::Http { url: url.to_owned(), client, headers: HeaderMap::new(), credentials: None };
-        let handle = Server::empty("gateway", "1.0.0").handle();
-        let (upstream, _) = Upstream::new(Prefix::new("up").unwrap(), target, false, Duration::ZERO, 0, handle);
-        for named in [url, "https://example.com/mcp?key=secret"] {
-            let error = std::io::Error::other(format!("no response from {named}"));
-            assert_eq!(upstream.describe(&error), "no response from …");
+        for named in [URL, "https://example.com/mcp?key=secret"] {
+            let error = Failed(io::Error::other(format!("no response from {named}")));
+            assert_eq!(upstream().describe(&error), "failed: no response from …");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_subscription_causes_another_one() {
+        let upstream = upstream();
+        upstream.events.unsubscribed();
+        timeout(Duration::from_secs(1), upstream.events.resubscribe.notified()).await.unwrap();
+    }
+
+    #[test]
+    fn details_of_errors_are_limited() {
+        for (length, is_short) in [(MAX_ERROR_LENGTH, true), (MAX_ERROR_LENGTH + 1, false)] {
+            let details = json!({"a": "x".repeat(length - json!({"a": ""}).to_string().len())});
+            let fault = upstream().fault(ErrorData::new(ErrorCode(-32000), "refused", Some(details.clone())));
+            assert!(matches!(fault, Fault::Custom { data, .. } if data.is_some() == is_short), "{length}");
+            let code = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
+            let data = json!({ "requiredCapabilities": details });
+            let fault = upstream().fault(ErrorData::new(code, "missing", Some(data)));
+            assert_eq!(matches!(fault, Fault::MissingCapability { .. }), is_short, "{length}");
         }
     }
 }

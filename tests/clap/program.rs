@@ -15,6 +15,7 @@ use cli::{Cli, Commands};
 
 fn main() -> ExitCode {
     mcp_clap::serve_if_asked(Cli::command);
+    mcp_clap::Program::new(Cli::command()).serve_if_asked();
     let cli = Cli::parse();
     match &cli.command {
         Commands::Exit { code } => {

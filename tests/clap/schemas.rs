@@ -1,6 +1,6 @@
 //! Definitions in clap, and the tools that clients list.
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, Command, builder::PossibleValue, value_parser};
 use mcp_clap::Program;
 use mcp_runtime::Revision;
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ async fn names(command: Command) -> Vec<String> {
 async fn an_argument_becomes_a_property() {
     let option = |name: &'static str| Arg::new(name).long(name);
     let many = || option("x").action(ArgAction::Append);
+    let hidden = || [PossibleValue::new("a"), PossibleValue::new("b").hide(true)];
     let sizes = |text: &str| text.trim_end_matches('k').parse::<u64>();
     let cases = [
         (option("x"), json!({"type": "string"})),
@@ -49,6 +50,12 @@ async fn an_argument_becomes_a_property() {
         (option("x").value_parser(value_parser!(std::path::PathBuf)), json!({"type": "string"})),
         (option("x").default_value("a"), json!({"type": "string", "default": "a"})),
         (option("x").default_value("a").hide_default_value(true), json!({"type": "string"})),
+        (
+            option("x").default_value("b").value_parser(["a", "b"]),
+            json!({"type": "string", "enum": ["a", "b"], "default": "b"}),
+        ),
+        (option("x").default_value("b").value_parser(hidden()), json!({"type": "string", "enum": ["a"]})),
+        (option("x").default_values(["a", "b"]), json!({"type": "string", "default": "a"})),
         (option("x").default_value("5").value_parser(value_parser!(i64)), json!({"type": "integer", "default": 5})),
         (
             option("x").default_value("true").value_parser(value_parser!(bool)),
@@ -58,6 +65,7 @@ async fn an_argument_becomes_a_property() {
         (many().num_args(2), json!({"type": "array", "items": {"type": "string"}})),
         (option("x").num_args(2), json!({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2})),
         (option("x").num_args(0..=3), json!({"type": "array", "items": {"type": "string"}, "maxItems": 3})),
+        (option("x").num_args(2..), json!({"type": "array", "items": {"type": "string"}, "minItems": 2})),
         (Arg::new("x").num_args(1..), json!({"type": "array", "items": {"type": "string"}})),
         (
             option("x").value_delimiter(',').default_value("1,2").value_parser(value_parser!(i64)),

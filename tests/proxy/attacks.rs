@@ -72,7 +72,14 @@ async fn invalid_entries_are_left_out() {
             ),
             2,
         ),
-        ("unsafe icons", with("icons", json!([{"src": "javascript:alert(1)"}, {"src": "http://x/a.png"}])), 2),
+        (
+            "unsafe icons",
+            with(
+                "icons",
+                json!([{"src": "javascript:alert(1)"}, {"src": "javascript:'data:image/'"}, {"src": "http://x/a.png"}]),
+            ),
+            2,
+        ),
         ("keys of the protocol", with("_meta", json!({"io.modelcontextprotocol/x": 1, "dev.mcp/y": 2, "": 3})), 2),
         ("too many", Value::Array(many), 2000),
         ("too large", (0..8).map(|number| large(&format!("t{number}"))).collect(), 3),
@@ -302,10 +309,11 @@ async fn invalid_responses_fail_their_call() {
 /// Lists of pages that a call requires, and how many of them the client receives.
 #[tokio::test(flavor = "multi_thread")]
 async fn required_pages_that_are_valid_pass() {
-    let page = |number: usize| {
+    let page_with = |number: usize, length: usize| {
         let url = format!("https://example.com/{number}");
-        json!({"mode": "url", "url": url, "elicitationId": number.to_string(), "message": "m"})
+        json!({"mode": "url", "url": url, "elicitationId": number.to_string(), "message": "m".repeat(length)})
     };
+    let page = |number: usize| page_with(number, 1);
     let long = json!({"mode": "url", "url": format!("https://example.com/{}", "x".repeat(5000)), "message": "m"});
     let cases = [
         ("sixteen", (0..16).map(page).collect(), 16),
@@ -315,6 +323,7 @@ async fn required_pages_that_are_valid_pass() {
             json!([5, {"mode": "form", "message": "m"}, page(0), {"mode": "url", "message": "m"}, long, page(1)]),
             2,
         ),
+        ("long messages", json!([page_with(0, 4096), page_with(9, 4097), page(1)]), 2),
         ("none", json!([5, long]), 0),
     ];
     for (case, elicitations, expected) in cases {

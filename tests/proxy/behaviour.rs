@@ -15,7 +15,7 @@ use mcp_runtime::{
     ask::{Answer, SampleRequest},
     auth::Identity,
     function::EarlierArguments,
-    model::{Audio, Image, Resource},
+    model::{Annotations, Audio, Icon, Image, PromptResult, Resource, ResourceResult},
     prompt, resource,
     telemetry::{Telemetry, TraceCarrier},
     testing::ServerRequest,
@@ -72,12 +72,14 @@ fn refuse() -> Result<(), String> {
 /// Return all kinds of content.
 #[tool]
 fn everything() -> ToolResult {
+    let annotations = Annotations::default().with_priority(0.5).with_last_modified("2026-01-12T15:00:58Z");
     let link = ResourceLink::new("notes://7", "note").with_title("Note").with_size(3).with_meta("example.com/x", 1);
+    let link = link.with_description("A note.").with_mime_type("text/plain").with_annotations(annotations);
     ToolResult::new([
         mcp_runtime::Content::text("text").with_meta("example.com/a", "b"),
         Image::png(*b"png").into(),
         Audio::wav(*b"wav").into(),
-        link.into(),
+        link.with_icon(Icon::new("https://example.com/a.svg")).into(),
         ResourceLink::new("https://example.com/page", "page").into(),
         Resource::text("notes://8", "eight").with_mime_type("text/plain").into(),
         Resource::blob("notes://9", *b"nine").into(),
@@ -165,14 +167,15 @@ fn ids(start: &str, earlier: &EarlierArguments) -> Completions {
 
 /// All notes.
 #[resource("notes://all/list", name = "notes")]
-fn notes() -> &'static str {
-    "all"
+fn notes() -> ResourceResult {
+    ResourceResult::new([Resource::text("notes://all/list", "all")]).with_meta("example.com/result", true)
 }
 
 /// Greet.
 #[prompt(title = "Greeting", meta("example.com/level" = 3), icon("https://example.com/c.svg", sizes("any")))]
-pub(crate) fn greet(#[arg(complete = styles)] style: String, name: Option<String>) -> PromptMessage {
-    PromptMessage::user(format!("{style} {name:?}"))
+pub(crate) fn greet(#[arg(complete = styles)] style: String, name: Option<String>) -> PromptResult {
+    let result = PromptResult::new([PromptMessage::user(format!("{style} {name:?}"))]);
+    result.with_description(format!("Greet with {style}")).with_meta("example.com/result", true)
 }
 
 fn styles(start: &str, earlier: &EarlierArguments) -> Completions {
@@ -264,6 +267,73 @@ async fn a_proxied_server_responds_as_the_server_itself() {
                 assert_eq!(found, expected, "{spoken} for {revision}: {method} {params}");
             }
         }
+    }
+}
+
+/// URIs in results, and their form at the gateway. Clients load web pages themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn uris_in_results_have_the_prefix() {
+    let uris = [
+        ("notes://7", "up+notes://7"),
+        ("notes://7?from=https://example.com", "up+notes://7?from=https://example.com"),
+        ("notes://7?from=http://example.com", "up+notes://7?from=http://example.com"),
+        ("ui://chart", "ui://up+chart"),
+        ("https://example.com/a", "https://example.com/a"),
+        ("http://example.com/a", "http://example.com/a"),
+    ];
+    let fake = fake::start(move |method, _| match method {
+        "tools/call" => {
+            let links = uris.map(|(uri, _)| json!({"type": "resource_link", "uri": uri, "name": "a"}));
+            let resources = uris.map(|(uri, _)| json!({"type": "resource", "resource": {"uri": uri, "text": "a"}}));
+            let content = [links, resources].concat();
+            Reply::Result(json!({ "content": content }))
+        }
+        _ => lists(method, json!([fake::tool("a")])),
+    })
+    .await;
+    let result = gateway(&fake.address).await.test_client(Revision::V2025_11_25).call("up_a", ()).await.unwrap();
+    for (index, (_, expected)) in uris.iter().enumerate() {
+        let (link, resource) = (&result["content"][index], &result["content"][uris.len() + index]);
+        assert_eq!((&link["uri"], &resource["resource"]["uri"]), (&json!(expected), &json!(expected)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uris_of_missing_resources_have_the_prefix() {
+    let (server, _) = upstream();
+    for (spoken, address) in of_each_revision(&server).await {
+        let gateway = gateway(&address).await.build().unwrap();
+        for revision in Revision::ALL {
+            let error = gateway.test_client(revision).read("up+notes://70").await.unwrap_err();
+            let uri = error.data.as_ref().map(|data| &data["uri"]);
+            assert_eq!(uri, Some(&json!("up+notes://70")), "{spoken} for {revision}: {error:?}");
+        }
+    }
+}
+
+/// Completions of an upstream, whose number it may leave out, and the client's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_completions_passes() {
+    for (given, expected) in [
+        (json!({"values": ["a"]}), json!({"values": ["a"], "total": 1, "hasMore": false})),
+        (json!({"values": ["a"], "hasMore": true}), json!({"values": ["a"], "hasMore": true})),
+        (json!({"values": ["a"], "total": 7}), json!({"values": ["a"], "total": 7, "hasMore": true})),
+    ] {
+        let fake = fake::start(move |method, params| match method {
+            "initialize" => Reply::Result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"prompts": {}, "completions": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            })),
+            "prompts/list" => Reply::Result(json!({"prompts": [{"name": "greet", "arguments": [{"name": "style"}]}]})),
+            "completion/complete" if params["context"].is_null() => Reply::Result(json!({ "completion": given })),
+            _ => lists(method, json!([])),
+        })
+        .await;
+        let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+        let reference = json!({"type": "ref/prompt", "name": "up_greet"});
+        let params = json!({"ref": reference, "argument": {"name": "style", "value": ""}});
+        let result = client.request("completion/complete", params).await.unwrap();
+        assert_eq!(result["completion"], expected);
     }
 }
 

@@ -254,6 +254,108 @@ async fn changes_before_a_stream_opens_are_noticed() {
     eventually!(client.updated_resources().contains(&"up+item://1".to_owned()));
 }
 
+/// The second stream opens too soon after the first one for another update, which follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_are_announced_after_a_stream_that_ends_soon() {
+    let (opened, replies) = (Arc::new(Semaphore::new(0)), AtomicUsize::new(0));
+    let signal = Arc::clone(&opened);
+    let fake = fake::start(move |method, _| match method {
+        // Without a reply of this kind to a GET request, there is no session.
+        "GET" if replies.fetch_add(1, Ordering::Relaxed) < 2 => Reply::Ended(Arc::clone(&signal)),
+        "GET" => Reply::Stream(Arc::clone(&signal)),
+        "resources/list" => Reply::Result(json!({"resources": [{"uri": "item://1", "name": "one"}]})),
+        _ => lists(method, json!([tool("a")])),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    client.subscribe("up+item://1").await.unwrap();
+    eventually!(fake.count("resources/subscribe") == 1);
+    // Other events would cause updates, too.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let checks = fake.count("ping");
+    for _ in 0..2 {
+        opened.add_permits(1);
+        eventually!(!client.updated_resources().is_empty());
+    }
+    assert_eq!(fake.count("ping"), checks, "before the next check of the session");
+}
+
+/// An announcement for any of the lists, on the stream of a call.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_read_again_when_one_of_them_changes() {
+    for (list, hangs) in [("tools", false), ("resources", false), ("prompts", false), ("tools", true)] {
+        let has_changed = Arc::<AtomicBool>::default();
+        let changed = Arc::clone(&has_changed);
+        let hanging = AtomicBool::new(hangs);
+        let fake = fake::start(move |method, _| match method {
+            "tools/call" => {
+                changed.store(true, Ordering::SeqCst);
+                let announced = json!({"jsonrpc": "2.0", "method": format!("notifications/{list}/list_changed")});
+                Reply::Events(vec![announced], json!({"content": []}))
+            }
+            _ if !changed.load(Ordering::SeqCst) => lists(method, json!([tool("a")])),
+            "tools/list" if hanging.swap(false, Ordering::SeqCst) => Reply::Hang,
+            _ => lists(method, json!([tool("a"), tool("b")])),
+        })
+        .await;
+        let upstream = Upstream::http(url(&fake.address)).timeout(Duration::from_secs(2));
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+        let mut client = server.test_client(Revision::V2025_11_25);
+        client.call("up_a", ()).await.unwrap();
+        eventually!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_b"));
+        assert_eq!(fake.count("tools/list"), if hangs { 3 } else { 2 }, "{list}");
+    }
+}
+
+/// The second reading finds the same entries as the first one, without an error. The third one fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_have_become_complete_are_not_replaced_by_incomplete_ones() {
+    let calls = Arc::<AtomicUsize>::default();
+    let called = Arc::clone(&calls);
+    let failed = || Reply::Error(json!({"code": -32000, "message": "later"}));
+    let fake = fake::start(move |method, _| match (method, called.load(Ordering::SeqCst)) {
+        ("tools/call", _) => {
+            called.fetch_add(1, Ordering::SeqCst);
+            let announced = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+            Reply::Events(vec![announced], json!({"content": []}))
+        }
+        ("prompts/list", 0) | ("tools/list", 2) => failed(),
+        _ => lists(method, json!([tool("a")])),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    // Prompts are the last list.
+    for readings in [2, 3] {
+        client.call("up_a", ()).await.unwrap();
+        eventually!(fake.count("prompts/list") >= readings);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert!(client.tools().await.unwrap().iter().any(|tool| tool.name() == "up_a"));
+}
+
+/// Every ten seconds, a session over HTTP is checked. A stateless upstream has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_upstream_knows_remains() {
+    let stateless = fake::start_stateless(|_, _| {
+        Reply::Result(json!({"resultType": "complete", "tools": [tool("a")], "ttlMs": 0, "cacheScope": "private"}))
+    })
+    .await;
+    let _stateless_gateway = gateway(&stateless.address).await.build().unwrap();
+    let fake = fake::start(|method, _| match method {
+        "resources/list" => Reply::Result(json!({"resources": [{"uri": "item://1", "name": "one"}]})),
+        _ => respond(method),
+    })
+    .await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    eventually!(fake.count("ping") == 1);
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    // Other events do not cause a check.
+    client.subscribe("up+item://1").await.unwrap();
+    eventually!(fake.count("resources/subscribe") == 1);
+    assert_eq!((fake.count("ping"), fake.count("initialize")), (1, 1));
+    assert_eq!(stateless.count("ping"), 0);
+}
+
 /// Only the upstream removes tools, and not its failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_without_its_last_page_removes_nothing() {

@@ -109,6 +109,23 @@ async fn connections_of_callers_are_limited() {
     }
 }
 
+/// Callers without credentials have no connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_without_a_connection_make_room() {
+    let fake = fake::start(|method, _| respond(method)).await;
+    let upstream = Upstream::http(url(&fake.address)).headers_for(|identity: Option<Identity>| async move {
+        let is_known = identity.is_none_or(|identity| identity.principal() == "known");
+        is_known.then(HeaderMap::new).ok_or("unknown")
+    });
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let unknown = "up: the upstream is unavailable: there are no credentials for this caller";
+    let callers = (0..64).map(|number| (format!("unknown {number}"), unknown));
+    for (caller, expected) in callers.chain([("known".to_owned(), "done")]) {
+        let mut client = server.test_client(Revision::V2026_07_28).with_extension(Identity::new(caller.clone()));
+        assert_eq!(client.call("up_a", ()).await.unwrap().text(), expected, "{caller}");
+    }
+}
+
 /// A connection that a call uses is not closed for another caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_in_use_remain() {

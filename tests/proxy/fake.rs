@@ -21,10 +21,14 @@ pub(crate) enum Reply {
     Late(Arc<Semaphore>, Value),
     /// A stream of messages, and a result at its end. The id `"own"` becomes the id of the request.
     Events(Vec<Value>, Value),
+    /// Messages on a stream that stays open.
+    Open(Vec<Value>),
     /// The acknowledgement of a subscription, whose stream stays open.
     Subscribed,
     /// The reply to a GET request: a stream that opens once the signal has a permit, and stays open.
     Stream(Arc<Semaphore>),
+    /// The reply to a GET request: a stream that ends as soon as the signal has a permit, and that the client soon opens again.
+    Ended(Arc<Semaphore>),
 }
 
 pub(crate) struct Fake {
@@ -109,7 +113,7 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
                 _ => Reply::Head("400 Bad Request\r\n".to_owned()),
             },
             (None, _) => match reply("GET", &Value::Null) {
-                stream @ Reply::Stream(_) => stream,
+                stream @ (Reply::Stream(_) | Reply::Ended(_)) => stream,
                 _ => Reply::Head("405 Method Not Allowed\r\n".to_owned()),
             },
             (_, true) => Reply::Head("202 Accepted\r\n".to_owned()),
@@ -132,6 +136,16 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
             Reply::Stream(signal) => {
                 signal.acquire().await.unwrap().forget();
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned()
+            }
+            Reply::Ended(signal) => {
+                signal.acquire().await.unwrap().forget();
+                let body = "retry: 50\ndata: end\n\n";
+                let head = format!("content-type: text/event-stream\r\ncontent-length: {}", body.len());
+                format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}")
+            }
+            Reply::Open(messages) => {
+                let body: String = messages.iter().map(|message| format!("data: {message}\n\n")).collect();
+                format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{body}")
             }
             Reply::Subscribed => {
                 let acknowledged = json!({
@@ -161,7 +175,8 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
             Reply::Result(result) => with_body(&wrapped("result", result)),
             Reply::Error(error) => with_body(&wrapped("error", error)),
         };
-        if request["method"] == "initialize" && matches!(reply("GET", &Value::Null), Reply::Stream(_)) {
+        if request["method"] == "initialize" && matches!(reply("GET", &Value::Null), Reply::Stream(_) | Reply::Ended(_))
+        {
             // Only sessions have such a stream.
             response = response.replacen("\r\n", "\r\nmcp-session-id: 1\r\n", 1);
         }

@@ -12,16 +12,24 @@ use std::{
 use mcp_proxy::Upstream;
 use mcp_runtime::{
     BuiltServer, Context, Fault, Revision, Server,
-    ask::{Answer, IncludeContext, SampleContent, SampleRequest, ToolChoice, UrlElicitation},
+    ask::{
+        Answer, IncludeContext, SampleContent, SampleRequest, SampleToolResult, SampleToolUse, ToolChoice,
+        UrlElicitation,
+    },
     auth::Identity,
     model::{Image, Role},
     testing::ServerRequest,
     tool,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Barrier, watch};
 
-use crate::{behaviour::Name, eventually, gateway, legacy, of_each_revision, serve};
+use crate::{
+    behaviour::Name,
+    eventually,
+    fake::{self, Reply, lists, tool as listed},
+    gateway, legacy, of_each_revision, serve,
+};
 
 /// Ask for a name, once two callers wait.
 #[tool]
@@ -248,7 +256,8 @@ fn late_answer(_: &ServerRequest) -> Value {
     json!({"action": "accept", "content": {"sure": true}})
 }
 
-/// A program does not say to which call its question belongs. It goes to the last call, which ends before the client answers.
+/// A program does not say to which call its question belongs. It goes to the last call, which ends before the client answers, and
+/// then to the other one.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_survives_the_end_of_another_call() {
@@ -256,12 +265,16 @@ async fn a_question_survives_the_end_of_another_call() {
     let file = folder.path().join("first");
     let cases = r#"
         *'"first"'*) first=$id; echo >"$FILE" ;;
-        *'"last"'*) question; text "$id" last ;;
+        *'"last"'*) question; while [ ! -e "$FILE.asked" ]; do sleep 0.01; done; text "$id" last ;;
         *'"accept"'*) text "$first" answered ;;
         *'"q"'*) text "$first" failed ;;
     "#;
     let server = before_program(cases, &file).await;
-    let mut client = server.test_client(Revision::V2025_11_25).answering(late_answer);
+    let asked = folder.path().join("first.asked");
+    let mut client = server.test_client(Revision::V2025_11_25).answering(move |request| {
+        std::fs::write(&asked, "").unwrap();
+        late_answer(request)
+    });
     let first = client.send_request("tools/call", json!({"name": "up_first"}));
     eventually!(file.exists());
     assert_eq!(client.call("up_last", ()).await.unwrap().text(), "last");
@@ -304,6 +317,82 @@ async fn a_program_that_asks_for_roots_without_a_call_gets_none() {
     eventually!(std::fs::read_to_string(&file).is_ok_and(|line| line.contains(r#""result":{"roots":[]}"#)));
 }
 
+/// Servers of older revisions know no lists.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_of_a_model_is_a_list_only_if_it_has_several_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("answer");
+    let cases = r#"
+        *tools/call*) first=$id; echo '{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"Hi"}}]}}' ;;
+        *'"q"'*) echo "$line" >"$FILE"; text "$first" done ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let text = json!({"type": "text", "text": "Hi"});
+    for content in [text.clone(), json!([text, text])] {
+        let answer = json!({"role": "assistant", "content": content, "model": "m"});
+        let mut client = server.test_client(Revision::V2025_11_25).answering(move |_| answer.clone());
+        client.call("up_first", ()).await.unwrap();
+        let answer: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(answer["result"]["content"], content);
+    }
+}
+
+/// A program that names a task in its question before it has named it in a response.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_about_a_task_reaches_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    let cases = r#"
+        *tools/list*) answer "$id" result '{"tools":[{"name":"first","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},{"name":"last","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}' ;;
+        *tasks/get*) answer "$id" result "{\"taskId\":\"1\",\"status\":\"${status:-working}\",$times}" ;;
+        *tasks/result*) text "$id" "$status" ;;
+        *'"first"'*)
+            times='"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z","ttl":null,"pollInterval":50'
+            answer "$id" result "{\"task\":{\"taskId\":\"first\",\"status\":\"working\",$times}}"; echo >"$FILE" ;;
+        *'"last"'*)
+            question | sed 's/"params":{/&"_meta":{"io.modelcontextprotocol\/related-task":{"taskId":"last"}},/'; sleep 0.1
+            answer "$id" result "{\"task\":{\"taskId\":\"last\",\"status\":\"working\",$times}}" ;;
+        *'"q"'*) echo "$line" >"$FILE.answer"; status=completed ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let client = |name, action| {
+        let client = server.test_client(Revision::V2025_06_18).with_extension(Identity::new(name));
+        client.answering(move |_| json!({"action": action, "content": {"sure": true}}))
+    };
+    let (mut ada, mut bob) = (client("ada", "decline"), client("bob", "accept"));
+    tokio::spawn(async move { ada.call("up_first", ()).await });
+    eventually!(file.exists());
+    assert_eq!(bob.call("up_last", ()).await.unwrap().text(), "completed");
+    let answer = std::fs::read_to_string(folder.path().join("first.answer")).unwrap();
+    assert!(answer.contains(r#""action":"accept""#), "{answer}");
+}
+
+/// Over HTTP, a question belongs to the call on whose stream it arrives, whatever task it names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_on_the_stream_of_a_call_reaches_its_caller() {
+    let fake = fake::start(|method, _| match method {
+        "tools/call" => Reply::Open(vec![json!({
+            "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {
+                "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "gone"}},
+                "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}},
+            },
+        })]),
+        _ => lists(method, json!([listed("a")])),
+    })
+    .await;
+    let asked = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&asked);
+    let server = gateway(&fake.address).await.timeout(Duration::from_secs(3));
+    let mut client = server.test_client(Revision::V2025_11_25).answering(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        json!({"action": "decline"})
+    });
+    client.call("up_a", ()).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
 /// Ask for a name, and return what the user has done.
 #[tool]
 async fn decide(ctx: &Context) -> Result<String, Fault> {
@@ -336,6 +425,8 @@ async fn sample(ctx: &Context) -> Result<String, Fault> {
     let request = SampleRequest::new("Greet.")
         .with_message(Role::Assistant, SampleContent::text("Whom?"))
         .with_message(Role::User, SampleContent::Image(Image::png(*b"png")))
+        .with_message(Role::Assistant, SampleContent::ToolUse(SampleToolUse::new("1", "look", Map::new())))
+        .with_tool_results([SampleToolResult::error("1", "It is dark.")])
         .system_prompt("Be brief.")
         .max_tokens(7)
         .temperature(0.7)

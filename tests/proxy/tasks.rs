@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use crate::{
     behaviour::Leaving,
     eventually,
-    fake::{self, Reply, discovered, tool as listed},
+    fake::{self, Reply, discovered, lists, tool as listed},
     gateway, legacy,
     questions::before_program,
     serve, url,
@@ -245,11 +245,11 @@ fn state(is_stateless: bool, status: &str, more: Value) -> Value {
     state
 }
 
-/// Starts an upstream whose tool becomes a task. `create` returns the reply to the call from its result, and `poll` the reply to a
-/// request about the task, for the number of such requests before.
+/// Starts an upstream whose tool becomes a task. `create` returns the reply to the call from its parameters and its result, and `poll`
+/// the reply to a request about the task, for the number of such requests before.
 async fn lying(
     is_stateless: bool,
-    create: impl Fn(Value) -> Reply + Send + Sync + 'static,
+    create: impl Fn(&Value, Value) -> Reply + Send + Sync + 'static,
     poll: impl Fn(usize, &str, &Value) -> Reply + Send + Sync + 'static,
 ) -> fake::Fake {
     let polls = AtomicUsize::new(0);
@@ -274,11 +274,11 @@ async fn lying(
                 let data = json!({"requiredCapabilities": required});
                 return Reply::Error(json!({"code": -32021, "message": "missing", "data": data}));
             }
-            create(state(true, "working", json!({"resultType": "task"})))
+            create(params, state(true, "working", json!({"resultType": "task"})))
         }
         "tools/call" => {
             assert!(params["task"].is_object(), "{params}");
-            create(json!({"task": state(false, "working", json!({}))}))
+            create(params, json!({"task": state(false, "working", json!({}))}))
         }
         "tasks/cancel" => Reply::Result(state(is_stateless, "cancelled", json!({}))),
         _ if method.starts_with("tasks/") => poll(polls.fetch_add(1, Ordering::SeqCst), method, params),
@@ -293,7 +293,7 @@ async fn a_task_that_comes_too_late_over_http_is_cancelled() {
     for is_stateless in [false, true] {
         let signal = Arc::new(Semaphore::new(0));
         let late = Arc::clone(&signal);
-        let create = move |result| Reply::Late(Arc::clone(&late), result);
+        let create = move |_: &Value, result| Reply::Late(Arc::clone(&late), result);
         let fake = lying(is_stateless, create, |_, method, _| panic!("{method}")).await;
         let upstream = Upstream::http(url(&fake.address));
         let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
@@ -326,6 +326,75 @@ async fn a_task_that_comes_too_late_is_cancelled() {
     client.notify("notifications/cancelled", json!({"requestId": call}));
     std::fs::write(folder.path().join("called.go"), "").unwrap();
     eventually!(cancelled.exists());
+}
+
+/// The message of a task is progress of its call when it changes, unless the upstream sends progress.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_a_task_are_progress() {
+    for is_stateless in [false, true] {
+        for sends_progress in [false, true] {
+            let create = move |params: &Value, result| {
+                let progress =
+                    json!({"progressToken": params["_meta"]["progressToken"], "progress": 0.5, "message": "own"});
+                let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
+                Reply::Events(if sends_progress { vec![progress] } else { Vec::new() }, result)
+            };
+            let fake = lying(is_stateless, create, move |number, method, _| {
+                let result = json!({"content": []});
+                Reply::Result(match number {
+                    _ if method == "tasks/result" => result,
+                    0..3 => state(is_stateless, "working", json!({"statusMessage": "one"})),
+                    3..6 => state(is_stateless, "working", json!({"statusMessage": "two"})),
+                    _ => state(is_stateless, "completed", json!({"statusMessage": "two", "result": result})),
+                })
+            })
+            .await;
+            let mut client = gateway(&fake.address).await.test_client(Revision::V2025_06_18);
+            let (_, progress) = client.call_with_progress("up_a", ()).await.unwrap();
+            let steps: Vec<_> = progress.iter().map(|step| (step.progress, step.message.as_deref())).collect();
+            let expected: &[_] =
+                if sends_progress { &[(0.5, Some("own"))] } else { &[(1., Some("one")), (2., Some("two"))] };
+            assert_eq!(steps, expected, "stateless: {is_stateless}");
+        }
+    }
+}
+
+/// Capabilities that an upstream requires, and how often it is called.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_repeated_once_if_it_must_be_a_task() {
+    for (required, calls) in
+        [(json!({"elicitation": {}}), 1), (json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}), 2)]
+    {
+        let data = json!({"requiredCapabilities": required});
+        let fake = fake::start_stateless(move |method, _| match method {
+            "tools/call" => Reply::Error(json!({"code": -32021, "message": "missing", "data": data})),
+            _ => Reply::Result(
+                json!({"resultType": "complete", "tools": [listed("a")], "ttlMs": 0, "cacheScope": "private"}),
+            ),
+        })
+        .await;
+        let server = gateway(&fake.address).await.timeout(Duration::from_secs(2));
+        let result = server.test_client(Revision::V2025_11_25).call("up_a", ()).await;
+        assert_eq!(fake.count("tools/call"), calls, "{required}: {result:?}");
+    }
+}
+
+/// An upstream may respond to a request for its tools with a stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_task_support_in_a_stream_is_listed() {
+    for is_stream in [false, true] {
+        let fake = fake::start(move |method, _| {
+            let mut tool = listed("a");
+            tool["execution"] = json!({"taskSupport": "required"});
+            match method {
+                "tools/list" if is_stream => Reply::Events(Vec::new(), json!({"tools": [tool]})),
+                _ => lists(method, json!([tool])),
+            }
+        })
+        .await;
+        let tools = gateway(&fake.address).await.test_client(Revision::V2025_11_25).tools().await.unwrap();
+        assert_eq!(tools[0]["execution"]["taskSupport"], "required", "stream: {is_stream}");
+    }
 }
 
 type Poll = Box<dyn Fn(usize, &str, &Value) -> Reply + Send + Sync>;
@@ -378,7 +447,18 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
                 5,
             ),
             ("another session", Box::new(|_, _, _| Reply::Head("404 Not Found\r\n".to_owned())), "unavailable", 1),
-            ("the end of its time", Box::new(move |_, _, _| state("working", json!({}))), "did not finish within", 2),
+            (
+                "rejected credentials",
+                // After the pause between two attempts to connect.
+                Box::new(move |number, _, _| match number {
+                    0..15 => state("working", json!({})),
+                    _ => Reply::Head("401 Unauthorized\r\nwww-authenticate: Bearer\r\n".to_owned()),
+                }),
+                "unavailable",
+                20,
+            ),
+            // At intervals of 50 ms.
+            ("the end of its time", Box::new(move |_, _, _| state("working", json!({}))), "did not finish within", 10),
         ];
         if is_stateless {
             let of_call = finish.clone();
@@ -491,6 +571,16 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
                 "done",
                 12,
             ));
+            let of_call = finish.clone();
+            cases.push((
+                "a result while the user thinks",
+                Box::new(move |_, method, _| match method {
+                    "tasks/result" => of_call(method),
+                    _ => state("input_required", json!({})),
+                }),
+                "done",
+                2,
+            ));
             let finish = finish.clone();
             cases.push((
                 "a result that does not wait",
@@ -503,13 +593,14 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
                 4,
             ));
         }
+        let mut ended = Vec::new();
         for (case, poll, expected, polls) in cases {
             let limit = Duration::from_secs(if case.starts_with("the end of its time") { 3 } else { 60 });
             let case = format!("{case}, stateless: {is_stateless}");
-            let fake = lying(is_stateless, Reply::Result, poll).await;
-            let server =
-                Upstream::http(url(&fake.address)).add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
-            let server = server.timeout(limit);
+            let fake = lying(is_stateless, |_, result| Reply::Result(result), poll).await;
+            let upstream = Upstream::http(url(&fake.address))
+                .headers_for(|_| async { Ok::<_, std::convert::Infallible>(http::HeaderMap::new()) });
+            let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().timeout(limit);
             let mut client =
                 server.test_client(Revision::V2025_06_18).answering(|_| json!({"action": "accept", "content": {}}));
             let text = format!("{:?}", client.call("up_a", ()).await);
@@ -517,7 +608,15 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
             let asked =
                 ["get", "update", "result"].map(|method| fake.count(&format!("tasks/{method}"))).iter().sum::<usize>();
             assert!(asked >= polls && asked < 100, "{case}: {asked} requests");
+            for (limited, method, times) in [("failures of HTTP", "get", 5), ("a question for ever", "update", 16)] {
+                let is_expected = fake.count(&format!("tasks/{method}")) == times;
+                assert!(is_expected || !case.starts_with(limited), "{case}: {asked} requests");
+            }
             assert_eq!(fake.count("tools/call"), 1 + usize::from(is_stateless), "{case}: the call is not repeated");
+            ended.extend((expected == "done").then_some((case, fake)));
+        }
+        for (case, fake) in ended {
+            assert_eq!(fake.count("tasks/cancel"), 0, "{case}: the task has ended");
         }
     }
 }
