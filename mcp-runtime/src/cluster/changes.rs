@@ -4,7 +4,6 @@ use std::{
     borrow::Cow,
     collections::HashSet,
     convert::Infallible,
-    pin::pin,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -99,8 +98,8 @@ impl SharedChanges {
         };
         let flushed = async {
             loop {
-                let mut announced = pin!(self.announced.notified());
-                announced.as_mut().enable();
+                // Registered before the check, so that no announcement is missed.
+                let announced = self.announced.notified();
                 if is_flushed() {
                     return;
                 }

@@ -210,10 +210,7 @@ impl SharedKeys for StoredKeys {
 
     fn sealing(&self) -> Result<StateKey, Fault> {
         let key = self.known.lock().ring.sealing(self.clock.now()).cloned();
-        key.ok_or_else(|| {
-            self.unknown_key.notify_one();
-            BackendError::Unavailable("the state keys have not been read yet".to_owned()).into()
-        })
+        key.ok_or_else(|| BackendError::Unavailable("the state keys have not been read yet".to_owned()).into())
     }
 
     /// Invented ids cause at most one read per [`MIN_INTERVAL`].

@@ -424,9 +424,8 @@ impl Connection {
         let dialect = match RequestDialect::determine(session, connection.source.as_deref(), &message.method, &params) {
             Ok(dialect) => dialect,
             Err(fault) => {
-                // An error about the version that a request names cannot be encoded in that version.
-                let session = session.filter(|_| params.meta.protocol_version.is_none());
-                reject(out, session.unwrap_or_else(revision::newest), fault);
+                // The request names the version, or it belongs to no session.
+                reject(out, revision::newest(), fault);
                 return ReceiveOutcome::MALFORMED;
             }
         };

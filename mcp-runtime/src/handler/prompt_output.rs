@@ -60,7 +60,6 @@ impl<'r, 'a> PromptReply<'r, 'a> {
     }
 
     fn description(&mut self, description: &str) {
-        comma(self.reply.out);
         self.reply.out.extend_from_slice(br#""description":"#);
         write::string(self.reply.out, description);
     }

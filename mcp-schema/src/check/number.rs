@@ -36,7 +36,7 @@ impl Number {
         if quotient.is_infinite() {
             return self.as_f64() % other.as_f64() == 0.0;
         }
-        (quotient - quotient.round()).abs() <= 1e-9 * quotient.abs().max(1.0)
+        (quotient - quotient.round()).abs() <= (4.0 * f64::EPSILON * quotient.abs()).max(1e-9)
     }
 
     fn as_f64(self) -> f64 {

@@ -10,6 +10,8 @@ pub(super) struct Cursor {
     at: u64,
     /// The header of the last event.
     header: EventHeader,
+    /// Whether every request was answered in entries that the log has lost.
+    was_answered: bool,
     has_ended: bool,
 }
 
@@ -37,8 +39,8 @@ impl Cursor {
     /// are not repeated if they are found again.
     pub(super) fn rewind(&mut self, at: u64) {
         self.at = at;
+        self.was_answered |= self.header.is_answered;
         self.header.is_answered = false;
-        self.has_ended = false;
     }
 
     /// Moves to the next entry, and returns its event if there is one that was not seen before.
@@ -73,7 +75,8 @@ impl Cursor {
             Entry::Lost(message) => {
                 self.has_ended = true;
                 let line = Bytes::copy_from_slice(message);
-                (!self.header.is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
+                let is_answered = self.header.is_answered || self.was_answered;
+                (!is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
             }
         }
     }

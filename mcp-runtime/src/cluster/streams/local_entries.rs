@@ -146,9 +146,8 @@ impl State {
     fn add(&mut self, last: u64, entries: &[Vec<u8>]) {
         let first = (last + 1).saturating_sub(entries.len() as u64);
         let bytes = entries.iter().map(Vec::len).sum::<usize>();
-        if self.bytes + bytes > MAX_BYTES || self.entries.len() + entries.len() > MAX_ENTRIES {
-            self.take();
-        } else if self.followers > 0 {
+        let fits = self.bytes + bytes <= MAX_BYTES && self.entries.len() + entries.len() <= MAX_ENTRIES;
+        if fits && self.followers > 0 {
             self.bytes += bytes;
             let entry =
                 |(position, entry): (u64, &Vec<u8>)| EventLogEntry::new(LogPosition::new(position), entry.as_slice());

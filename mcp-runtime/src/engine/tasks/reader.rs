@@ -50,13 +50,7 @@ impl TaskReader {
                 state.reader = Some(new_id);
             }
         });
-        match claimed.await? {
-            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(self.observe(task))),
-            Updated::Expired => {
-                self.may_hold = false;
-                Ok(None)
-            }
-        }
+        Ok(claimed.await?.task().map(|task| self.observe(task)))
     }
 
     /// Lets another request send the questions of a task, which this one cannot. Returns the latest state of the task, or

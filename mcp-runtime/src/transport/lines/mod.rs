@@ -250,11 +250,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         match self.input.poll_read(&mut self.reader, limit, cx) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
-            Poll::Ready(Ok(0)) if !self.polls_stop => {
-                // The rest of the input may be a call. The next read reports the end again.
-                self.polls_stop = true;
-                Ok(true)
-            }
             Poll::Ready(Ok(0)) => {
                 if let Some(line) = self.input.last(limit) {
                     receive(&mut self.connection, line, Instant::now(), &mut self.output.buffer);
