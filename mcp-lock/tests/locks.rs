@@ -67,6 +67,11 @@ fn changes_are_classified_and_described() {
             "compatible  tool `t`: the schema of the arguments changed without effect\n",
         ),
         (
+            tools(json!([{"name": "t", "inputSchema": {"type": "object"}}])),
+            tools(json!([{"name": "t", "inputSchema": {"type": "object", "additionalProperties": false}}])),
+            "breaking    tool `t`: the arguments: undeclared members are no longer accepted\n",
+        ),
+        (
             Listing { instructions: Some("a".into()), ..Listing::default() },
             Listing::default(),
             "compatible  server: the instructions changed\n",
@@ -77,6 +82,11 @@ fn changes_are_classified_and_described() {
             "breaking    resource `a://b`: `mimeType` changed from text/plain to text/html\n",
         ),
         (resource(Value::Null), Listing::default(), "breaking    resource `a://b`: removed\n"),
+        (
+            resource(Value::Null),
+            Listing { resources: vec![json!({"uri": "a://b", "name": "c"})], ..Listing::default() },
+            "compatible  resource `a://b`: `name` changed from `b` to `c`\n",
+        ),
         (
             prompts(json!([])),
             prompts(json!([{"name": "x", "required": true}])),
@@ -94,6 +104,11 @@ fn changes_are_classified_and_described() {
         ),
         (prompts(json!([{"name": "x"}])), prompts(json!([])), "breaking    prompt `p`: argument `x` is removed\n"),
         (prompts(json!([{"name": "x"}])), prompts(json!([{"name": "x", "required": false}])), ""),
+        (
+            prompts(json!([{"name": "x"}])),
+            prompts(json!([{"name": "x", "description": "X."}])),
+            "compatible  prompt `p`: argument `x`: the description changed\n",
+        ),
     ] {
         let changes = Lock::of(&old).changes(&Lock::of(&new));
         assert_eq!(format_changes(&changes), expected);

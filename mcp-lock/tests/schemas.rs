@@ -89,6 +89,51 @@ fn changes_of_a_value_break_senders_or_receivers() {
             breaks,
             breaks,
         ),
+        ("enum to a maximum", json!({"enum": ["ab"]}), json!({"type": "string", "maxLength": 3}), keeps, breaks),
+        (
+            "enum to bounds that are among its values",
+            json!({"enum": ["ab", "abc"]}),
+            json!({"type": "string", "minLength": 2, "maxLength": 3}),
+            keeps,
+            breaks,
+        ),
+        (
+            "enum of numbers to a range",
+            json!({"enum": [1, 2]}),
+            json!({"type": "integer", "minimum": 1, "exclusiveMaximum": 3}),
+            keeps,
+            breaks,
+        ),
+        (
+            "enum of arrays to arrays of other items",
+            json!({"enum": [[1]]}),
+            json!({"type": "array", "items": {"type": "string"}}),
+            breaks,
+            breaks,
+        ),
+        ("enum of arrays to arrays", json!({"enum": [[1]]}), json!({"type": "array"}), keeps, breaks),
+        ("number in another notation", json!({"enum": [1]}), json!({"enum": [1.0]}), keeps, keeps),
+        (
+            "value of another type removed from enum",
+            json!({"type": "string", "enum": ["a", 1]}),
+            json!({"type": "string", "enum": ["a"]}),
+            keeps,
+            keeps,
+        ),
+        (
+            "fraction as the minimum of an integer",
+            json!({"type": "integer", "minimum": 0.5}),
+            json!({"type": "integer", "minimum": 1}),
+            keeps,
+            keeps,
+        ),
+        (
+            "minimum raised to an integer",
+            json!({"type": "number", "minimum": 0.5}),
+            json!({"type": "number", "minimum": 1}),
+            breaks,
+            keeps,
+        ),
         (
             "minimum raised",
             json!({"type": "integer", "minimum": 1}),
@@ -189,6 +234,20 @@ fn changes_of_a_value_break_senders_or_receivers() {
         ),
         ("items added", json!({"type": "array"}), json!({"type": "array", "items": {"type": "string"}}), breaks, keeps),
         (
+            "type in a tuple narrowed",
+            json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}),
+            json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}),
+            breaks,
+            keeps,
+        ),
+        (
+            "tuple extended",
+            json!({"type": "array", "prefixItems": [{"type": "string"}]}),
+            json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}),
+            breaks,
+            breaks,
+        ),
+        (
             "type of map values narrowed",
             json!({"type": "object", "additionalProperties": {"type": "number"}}),
             json!({"type": "object", "additionalProperties": {"type": "integer"}}),
@@ -245,6 +304,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             keeps,
         ),
         (
+            "alternatives inside an alternative",
+            json!({"anyOf": [{"anyOf": [{"type": "string"}, {"type": "integer"}]}, {"type": "null"}]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}),
+            keeps,
+            keeps,
+        ),
+        (
             "titled constants to enum",
             json!({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}),
             json!({"enum": ["a", "b"]}),
@@ -271,6 +337,41 @@ fn changes_of_a_value_break_senders_or_receivers() {
             json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}),
             breaks,
             keeps,
+        ),
+        (
+            "part that repeats the type",
+            json!({"type": "string", "allOf": [{"type": "string", "maxLength": 3}]}),
+            json!({"type": "string", "maxLength": 3}),
+            keeps,
+            keeps,
+        ),
+        (
+            "parts with members",
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}, "allOf": [
+                {"required": ["a", "b"], "properties": {"a": {"maxLength": 3}, "b": {"type": "integer"}}},
+            ]}),
+            json!({
+                "type": "object", "required": ["a", "b"],
+                "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": "integer"}},
+            }),
+            keeps,
+            keeps,
+        ),
+        (
+            "members to parts",
+            json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "allOf": [
+                {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
+            ]}),
+            keeps,
+            keeps,
+        ),
+        (
+            "second pattern changed",
+            json!({"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "c$"}]}),
+            json!({"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "d$"}]}),
+            breaks,
+            breaks,
         ),
         (
             "header added",
@@ -308,14 +409,18 @@ fn a_change_of_a_definition_is_reported_wherever_it_is_used() {
         let tag = json!({"$ref": "#/$defs/Tag"});
         json!({
             "type": "object",
-            "properties": {"x": tag, "y": {"type": "array", "items": tag}, "z": tag},
+            "properties": {
+                "w": {"not": {"anyOf": [tag, {"type": "null"}]}}, "x": tag, "y": {"type": "array", "items": tag}, "z": tag,
+            },
             "$defs": {"Tag": {"type": "string", "maxLength": max}},
         })
     };
     let found = differences(Role::Input, &uses(9), &uses(8));
+    let not = r##"{"anyOf":[{"$ref":"#/$defs/Tag"},{"type":"null"}]}"##;
     assert_eq!(
         found,
         [
+            &*format!("!w: `not` changed from {not} to {not}"),
             "!x: `maxLength` changed from 9 to 8",
             "!y[]: `maxLength` changed from 9 to 8",
             "!z: `maxLength` changed from 9 to 8"
@@ -348,7 +453,10 @@ fn changes_of_members_are_described() {
         ),
         (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),
+        (Role::Output, open(a.clone(), none()), open(ab.clone(), none()), &["b: is new and optional"]),
         (Role::Output, closed(a.clone(), none()), closed(ab.clone(), none()), &["!b: is new and optional"]),
+        (Role::Output, closed(a.clone(), none()), closed(ab.clone(), json!(["b"])), &["!b: is new and required"]),
+        (Role::Output, closed(ab.clone(), none()), closed(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(a.clone(), json!(["a"])), open(a.clone(), none()), &["!a: is no longer required"]),
         (Role::Output, open(a.clone(), none()), open(a.clone(), json!(["a"])), &["a: is now required"]),
     ];
@@ -404,6 +512,51 @@ fn differences_have_paths_and_messages() {
             one(json!({"type": "integer", "default": 1})),
             one(json!({"type": "integer", "default": 2})),
             vec!["x: `default` changed from 1 to 2"],
+        ),
+        (
+            one(json!({"type": "array", "default": ["string", "x"]})),
+            one(json!({"type": "array", "default": []})),
+            vec![r#"x: `default` changed from ["string","x"] to []"#],
+        ),
+        (
+            one(json!({"enum": ["a", "abc"]})),
+            one(json!({"type": "string", "maxLength": 2})),
+            vec!["!x: no longer accepts \"abc\"", "x: `enum` removed: \"a\", \"abc\""],
+        ),
+        (
+            one(json!({"type": "string", "maxLength": 2})),
+            one(json!({"enum": ["a", "abc"]})),
+            vec!["!x: `enum` added: \"a\", \"abc\"", "x: now accepts \"abc\""],
+        ),
+        (
+            one(json!({"type": "integer", "minimum": 1})),
+            one(json!({"type": "integer"})),
+            vec!["x: `minimum` removed: 1"],
+        ),
+        (
+            one(json!({"type": "number", "exclusiveMinimum": 1})),
+            one(json!({"type": "number"})),
+            vec!["x: `exclusiveMinimum` removed: 1"],
+        ),
+        (
+            one(json!({"type": "number", "minimum": 0})),
+            one(json!({"type": "number", "exclusiveMinimum": 1})),
+            vec!["!x: `exclusiveMinimum` changed from 0 to 1"],
+        ),
+        (
+            one(json!({"type": "number", "minimum": 1})),
+            one(json!({"type": "number", "exclusiveMinimum": 1})),
+            vec!["!x: `minimum` changed to `exclusiveMinimum`: 1"],
+        ),
+        (
+            one(json!({"type": "number", "exclusiveMaximum": 1})),
+            one(json!({"type": "number", "maximum": 1})),
+            vec!["x: `exclusiveMaximum` changed to `maximum`: 1"],
+        ),
+        (
+            one(json!({"type": "number", "exclusiveMaximum": 1})),
+            one(json!({"type": "number", "maximum": 2})),
+            vec!["x: `maximum` changed from 1 to 2"],
         ),
     ] {
         assert_eq!(differences(Role::Input, &old, &new), expected);

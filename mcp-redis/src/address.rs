@@ -267,12 +267,14 @@ mod tests {
         for (url, kind, nodes, database) in [
             ("redis://localhost", Kind::Single, &["localhost:6379"] as &[&str], 0),
             ("redis://user:pass@host:1/2", Kind::Single, &["host:1"], 2),
+            ("redis://host/2/", Kind::Single, &["host:6379"], 2),
             ("valkey://[::1]:7/?x=y", Kind::Single, &["::1:7"], 0),
             ("Redis+Cluster://a,b:2", Kind::Cluster, &["a:6379", "b:2"], 0),
             ("redis+sentinel://a,b:2/main", sentinel("main"), &["a:26379", "b:2"], 0),
             ("redis+sentinel://:p%40ss@a/main/3", sentinel("main"), &["a:26379"], 3),
             ("redis+sentinel://[::1],[::2]:7/main", sentinel("main"), &["::1:26379", "::2:7"], 0),
         ] {
+            assert!(Address::parse(url, CONNECT_TIMEOUT).is_ok(), "{url}");
             let url = Url::parse(url).unwrap();
             assert_eq!(url.kind, kind);
             assert_eq!(url.nodes.iter().map(|node| node.addr().to_string()).collect::<Vec<_>>(), nodes);

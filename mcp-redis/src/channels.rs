@@ -149,6 +149,8 @@ pub(crate) fn announced(message: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use mcp_runtime::backend::TopicEvent;
+
     use super::*;
 
     #[tokio::test]
@@ -178,7 +180,10 @@ mod tests {
         let known = || channels.follow("log").map(|(_, latest)| latest.position);
         channels.set_latest("log", latest(1));
         assert_eq!(known(), None, "later entries would be lost");
-        let (subscription, _) = channels.add("log").unwrap();
+        let (mut subscription, _) = channels.add("log").unwrap();
+        channels.set_latest("log", latest(1));
+        assert_eq!(known(), Some(1));
+        channels.deliver("log", b"");
         channels.deliver("log", b"1");
         assert_eq!(known(), None, "an earlier announcement may have been lost");
         for (position, message, expected) in
@@ -193,6 +198,7 @@ mod tests {
         channels.set_latest("log", Latest { position: 7, known_at: asked });
         assert_eq!(known(), Some(8), "the log was asked before the entry was announced");
         channels.missed();
+        assert_eq!(subscription.next().await, Some(TopicEvent::Missed));
         assert_eq!(known(), None);
         channels.set_latest("log", Latest { position: 8, known_at: start });
         assert_eq!(known(), None, "the log was asked before announcements were lost");
@@ -203,6 +209,15 @@ mod tests {
         drop((subscription, other));
         assert_eq!(channels.sweep(), ["log"]);
         assert_eq!(known(), None);
+    }
+
+    #[test]
+    fn the_number_of_subscribers_is_bounded() {
+        let channels = Channels::default();
+        channels.lock().count = MAX_SUBSCRIBERS - 1;
+        let last = channels.add("a");
+        assert!(last.is_ok());
+        assert_eq!(channels.add("a").err(), Some(BackendError::Full));
     }
 
     #[tokio::test]

@@ -85,6 +85,11 @@ mod tests {
         assert_eq!(keys.topic_channel("a").unwrap(), "app:2/topic:a");
         assert_eq!(keys.log_channel("a"), "app:2/log:a");
         assert_eq!(keys.heartbeat_channel(10), "app:2/heartbeat:000000000000000a");
-        assert_eq!(keys.record(&"x".repeat(MAX_KEY + 1)).err(), Some(BackendError::Full));
+        for (length, error) in [(MAX_KEY, None), (MAX_KEY + 1, Some(BackendError::Full))] {
+            let key = "x".repeat(length);
+            assert_eq!(keys.record(&key).err(), error);
+            assert_eq!(keys.log(&key).err(), error);
+            assert_eq!(keys.topic_channel(&key).err(), error);
+        }
     }
 }

@@ -129,3 +129,20 @@ pub(crate) struct EndpointBuffers {
 pub(crate) trait EndpointStats: fmt::Debug + Send + Sync {
     fn add_to(&self, buffers: &mut EndpointBuffers);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No value of a gauge is negative, even if its decrease is seen before its increase.
+    #[test]
+    fn a_decrease_without_its_increase_counts_as_zero() {
+        const MUCH: u64 = 1 << 40;
+
+        let gauge = Counter::SubscriptionStreams;
+        gauge.add(MUCH.wrapping_neg());
+        let value = gauge.value();
+        gauge.add(MUCH);
+        assert_eq!(value, 0);
+    }
+}

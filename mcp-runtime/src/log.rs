@@ -208,5 +208,6 @@ mod tests {
             enable_forwarding(targets);
             assert_eq!(is_enabled(), expected, "{targets:?}");
         }
+        assert!(!tracing::event_enabled!(target: "app::library", tracing::Level::TRACE));
     }
 }

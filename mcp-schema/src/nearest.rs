@@ -54,6 +54,7 @@ mod tests {
             ("limits", Some("limit")),
             ("id", Some("ids")),
             ("apth", Some("path")),
+            ("sxe", Some("size")),
             ("A", Some("a")),
             ("b", None),
             ("query", None),

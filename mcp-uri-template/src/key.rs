@@ -69,4 +69,15 @@ mod tests {
             assert_eq!(check_meta_key(key).is_err(), is_reserved, "{key}");
         }
     }
+
+    #[test]
+    fn errors_name_the_part_of_the_key() {
+        for (key, expected) in [
+            ("com.example-/a", "before the `/`, expected labels"),
+            ("com.example/a-", "after the `/`, expected only ASCII letters"),
+            ("a-", "expected only ASCII letters"),
+        ] {
+            assert!(check_key(key).is_err_and(|rule| rule.starts_with(expected)), "{key}");
+        }
+    }
 }

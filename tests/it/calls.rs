@@ -415,6 +415,7 @@ async fn an_invalid_trace_context_is_ignored() {
         (json!({"traceparent": "00-1", "tracestate": "a=1", "baggage": "b=2"}), json!([null, null, "b=2"])),
         (json!({"tracestate": "a=1", "baggage": "b"}), json!([null, null, null])),
         (json!({"traceparent": parent, "tracestate": "a"}), json!([parent, null, null])),
+        (json!({"traceparent": parent, "tracestate": 1}), json!([parent, null, null])),
         (json!({"traceparent": 1, "tracestate": [], "baggage": {}}), json!([null, null, null])),
     ] {
         for revision in Revision::ALL {

@@ -1,6 +1,7 @@
 //! Errors as clients and models read them: in the terms of the protocol, and of bounded size.
 
 use std::{
+    io,
     net::IpAddr,
     num::{NonZeroI8, NonZeroU32},
 };
@@ -345,6 +346,43 @@ async fn variables_of_a_template_that_do_not_fit_name_no_resource() {
         }
         assert_eq!(client.read("notes://note/1?even=2").await.unwrap()[0]["text"], "1 Some(Even(2))");
     }
+}
+
+/// Read a file that a client may not know.
+#[resource("files:///{name}")]
+fn file(name: &str) -> io::Result<&'static str> {
+    match name {
+        "a" => Ok("found"),
+        "b" => Err(io::ErrorKind::NotFound.into()),
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+#[tokio::test]
+async fn files_that_do_not_exist_are_no_resources() {
+    for revision in Revision::ALL {
+        let not_found = mcp_tests::expected(revision).resource_not_found;
+        let mut client = Server::empty("files", "1.0.0").with::<file>().test_client(revision);
+        for (uri, expected) in [("files:///a", None), ("files:///b", Some(not_found)), ("files:///c", Some(-32603))] {
+            assert_eq!(client.read(uri).await.err().map(|error| error.code), expected, "{revision} {uri}");
+        }
+    }
+}
+
+/// Describe a parcel.
+#[prompt]
+fn parcel(size: u8, count: Option<u8>, title: Option<String>) -> String {
+    format!("{size} {count:?} {title:?}")
+}
+
+/// As forms send them.
+#[tokio::test]
+async fn empty_strings_are_absent_unless_the_argument_is_text_or_required() {
+    let mut client = Server::empty("parcels", "1.0.0").with::<parcel>().test_client(Revision::V2025_11_25);
+    let result = client.prompt("parcel", json!({"size": "5", "count": "", "title": ""})).await.unwrap();
+    assert_eq!(result.text(), r#"5 None Some("")"#);
+    let error = client.prompt("parcel", json!({"size": ""})).await.unwrap_err();
+    assert!(error.message.contains(r#"`size`: "" must be an integer"#), "{error}");
 }
 
 /// An argument without values is completed, but one that does not exist is an error.

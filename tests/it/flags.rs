@@ -43,6 +43,14 @@ fn flags_are_parsed_by_their_types() {
     ] {
         assert_eq!(given(&[&DB, arguments].concat(), &[]), expected, "{arguments:?}");
     }
+    // The title of the server consists of flags with defaults.
+    for (arguments, title) in
+        [(&[][..], "a b true"), (&["--hosts=c", "--color=no"], "c false"), (&["--hosts=[]", "--color"], " true")]
+    {
+        let output = run(&[&DB, arguments, &["--schema"]].concat(), &[]);
+        let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(schema["server"]["title"], title, "{arguments:?}");
+    }
     // The name in the code is accepted as well.
     assert_eq!(given(&["--db=x", "--max_connections=7"], &[]), "x 7 false [] [] 3 None None");
 }
@@ -100,6 +108,11 @@ fn invalid_flags_are_explained_as_clap_does() {
             "invalid value `maybe` for `FLAGS_VERBOSE`, expected `true` or `false`",
         ),
         (
+            &["--db=x", "--max-connections=5", "--verbose=maybe"],
+            &[("FLAGS_VERBOSE", "1")],
+            "invalid value `maybe` for `--verbose`, expected `true` or `false`",
+        ),
+        (
             &["--db=x", "--max-connections=5", "--retries=many"],
             &[("FLAGS_PORTS", "[-1]")],
             "`FLAGS_PORTS[0]`: -1 must be at least 0 and at most 65535\n\
@@ -132,6 +145,7 @@ Options:
       --hosts <HOSTS>           Hosts; may be repeated [default: a b]
       --cache
       --detail <DETAIL>         [possible values: brief, full]
+      --color                   [default: true]
 ";
     let shown: String = help.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     assert!(shown.contains(expected), "{help}");

@@ -190,6 +190,11 @@ impl Poems {
         poet.to_owned()
     }
 
+    #[resource("poems://page/{number}?size=a4{&color}")]
+    fn page(&self, number: &str, color: Option<String>) -> String {
+        format!("{number} in {}", color.unwrap_or_default())
+    }
+
     #[prompt]
     fn read(&self, #[arg(complete = Self::titles)] title: String) -> String {
         title
@@ -416,6 +421,8 @@ fn a_type_stands_for_the_resource_with_the_same_variables() {
         (&[][..], Ok("poems://all")),
         (&[("title", "Rain")], Ok("poems://poem/Rain")),
         (&[("language", "de"), ("title", "Rain")], Ok("poems://poem/Rain?language=de")),
+        (&[("number", "1")], Ok("poems://page/1?size=a4")),
+        (&[("number", "1"), ("color", "red")], Ok("poems://page/1?size=a4&color=red")),
         (&[("poet", "Ada")], Err("`it::macros::Poems` has several resources with the variables [`poet`]")),
         (&[("year", "1")], Err("`it::macros::Poems` has no resource with the variables [`year`]")),
     ] {

@@ -1,6 +1,6 @@
 //! Servers that another server in the same process serves.
 
-use std::task::Poll;
+use std::{task::Poll, time::Duration};
 
 use http::Request;
 use mcp_runtime::{
@@ -8,7 +8,7 @@ use mcp_runtime::{
     auth::{Identity, Scopes},
     function::{MethodEntry, ToolEntry},
     http::{HttpBody, HttpService},
-    layers::{Call, LogCalls, Next, Outcome, from_fn},
+    layers::{Call, LogCalls, Next, Outcome, RateLimit, from_fn},
     resource,
     testing::TestClient,
     tool,
@@ -136,6 +136,18 @@ async fn servers_can_be_nested_and_changed_by_their_handles() {
     }
 }
 
+#[tokio::test]
+async fn hidden_functions_stay_hidden_when_a_handle_adds_others() {
+    let inner = notes().visible_to(|_, entry| ["search", "added"].contains(&entry.name));
+    let handle = inner.handle();
+    let mut client = Server::empty("outer", "1.0.0").mount("notes", inner).test_client(Revision::V2025_11_25);
+    assert_eq!(names(&mut client).await, ["notes_search"]);
+    for _ in 0..2 {
+        handle.replace_entries(|entry| entry.name == "notes_added", [constant("added")]).unwrap();
+        assert_eq!(names(&mut client).await, ["notes_added", "notes_search"]);
+    }
+}
+
 /// Layers of the mounted server are the inner ones, methods keep their names, and disabled functions are disabled.
 #[tokio::test]
 async fn layers_methods_and_disabled_functions_survive_a_mount() {
@@ -156,6 +168,16 @@ async fn layers_methods_and_disabled_functions_survive_a_mount() {
     assert!(client.call("notes_delete", ()).await.is_err());
     assert_eq!(client.call("notes_search", ()).await.unwrap().text(), "outer");
     assert_eq!(client.request("com.example/echo", json!({"text": "a"})).await.unwrap()["text"], "a");
+}
+
+/// A model must not think that every function of the server is out of reach.
+#[tokio::test]
+async fn a_rate_limit_of_a_mounted_server_names_its_function() {
+    let inner = notes().layer(RateLimit::new(1, Duration::from_secs(3600)));
+    let mut client = Server::empty("office", "1.0.0").mount("notes", inner).test_client(Revision::V2026_07_28);
+    assert_eq!(client.call("notes_search", ()).await.unwrap().text(), "notes");
+    let refused = client.call("notes_search", ()).await.unwrap().text();
+    assert!(refused.contains("`notes_search` and the functions that share its limit"), "{refused}");
 }
 
 /// A handle of a mounted server can change the lists of the server around it, which clients must know.
@@ -184,6 +206,10 @@ fn mistakes_are_reported_with_the_line_of_the_mount() {
         ),
         (
             server().mount("a", notes().with_skills(crate::skills::DIRECTORY).require_scopes("a")),
+            "scopes and visibility of a mounted server do not apply to its skills",
+        ),
+        (
+            server().mount("a", notes().with_skills(crate::skills::DIRECTORY).visible_to(|_, _| true)),
             "scopes and visibility of a mounted server do not apply to its skills",
         ),
         (server().mount("a b", notes()), "expected only ASCII letters"),

@@ -1,7 +1,11 @@
 //! Renaming functions: `Server::prefix` and `Server::rename`.
 
 use mcp_runtime::{
-    Handle, Revision, Server, function::EarlierArguments, layers::LogCalls, prompt, resource, testing::TestClient,
+    Context, Handle, Revision, Server,
+    function::{EarlierArguments, ToolEntry},
+    layers::LogCalls,
+    prompt, resource,
+    testing::TestClient,
     tool, tools,
 };
 use serde_json::{Value, json};
@@ -211,11 +215,15 @@ async fn lock_files_contain_the_new_names() {
 #[test]
 fn invalid_names_and_unused_rules_are_reported() {
     let one = || Server::empty("names", "1.0.0").with::<git::search>();
+    // No function in the source has this name.
+    let clock = ToolEntry::new("clock", json!({"type": "object"}), async |_: Value, _: Context| "noon");
+    let with_value = Server::empty("names", "1.0.0").with_entry(clock);
     let (log, _guard) = Log::listen();
     for (server, expected) in [
         (one().prefix(|_| true, "git/"), "`search` cannot be renamed to `git/search` ("),
         (one().rename(|_| true, ""), "`search` cannot be renamed to `` ("),
         (one().prefix(|_| true, "x".repeat(128)), "`search` cannot be renamed to `xxx"),
+        (with_value.prefix(|_| true, "git/"), "`clock` cannot be renamed to `git/clock` ("),
     ] {
         let error = server.check().unwrap_err();
         assert_eq!(error.problems().len(), 1, "{error}");

@@ -6,6 +6,8 @@ use mcp_runtime::{Context, Level, Revision, Server, SessionRates, layers::Rate, 
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::layers::log::Log;
+
 /// Send log messages.
 #[tool(task = "optional")]
 async fn report(ctx: &Context, messages: u32) {
@@ -46,6 +48,7 @@ pub(crate) fn server(rates: SessionRates) -> Server {
 
 #[tokio::test]
 async fn log_messages_over_the_rate_are_dropped() {
+    let (log, _guard) = Log::listen();
     for revision in Revision::ALL {
         for (rates, messages, expected) in [
             (two_each(), 2, 2),
@@ -59,6 +62,8 @@ async fn log_messages_over_the_rate_are_dropped() {
             client.request("tools/call", params).await.unwrap();
             let sent = client.notifications().len();
             assert_eq!(sent, expected, "of {messages} in {revision}");
+            let warnings = log.take("dropping log messages: their rate exceeds the limit of the session");
+            assert_eq!(warnings.len(), usize::from(expected < messages), "of {messages} in {revision}");
         }
     }
 }

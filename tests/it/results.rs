@@ -54,6 +54,12 @@ fn maybe(celsius: Value) -> Result<Option<Json<Weather>>, String> {
     }
 }
 
+/// Return text, if there is any.
+#[tool]
+fn perhaps(text: Option<String>) -> Option<String> {
+    text
+}
+
 fn server() -> Server {
     Server::empty("weather", "1.0.0").with::<weather>().with::<later>().with::<all>().with::<maybe>()
 }
@@ -102,6 +108,17 @@ async fn structured_results_that_violate_their_schema_fail() {
             let expected: Vec<_> = expected.iter().map(|line| line.replace("structuredContent", member)).collect();
             assert_eq!(violations(&error.message, name), expected, "{revision}");
         }
+    }
+}
+
+#[tokio::test]
+async fn absent_text_is_no_content() {
+    let mut client = Server::empty("texts", "1.0.0").with::<perhaps>().test_client(Revision::V2025_11_25);
+    for (arguments, expected) in
+        [(json!({}), json!([])), (json!({"text": "a"}), json!([{"type": "text", "text": "a"}]))]
+    {
+        let result = client.request("tools/call", json!({"name": "perhaps", "arguments": arguments})).await.unwrap();
+        assert_eq!(result["content"], expected);
     }
 }
 

@@ -561,6 +561,29 @@ async fn subscriptions_hold_what_on_subscribe_returns() {
     assert_eq!(open(), 0);
 }
 
+/// A mistake in the code of the author affects no request.
+#[tokio::test]
+async fn a_panic_at_the_end_of_a_subscription_is_logged() {
+    struct Mistaken;
+
+    impl Drop for Mistaken {
+        fn drop(&mut self) {
+            panic!("a mistake")
+        }
+    }
+
+    let (log, _guard) = Log::listen();
+    let item = ResourceEntry::new("test://{id}", "item", async |_: Value, _: Context| "text");
+    let server = Server::empty("values", "1.0.0").with_entry(item.on_subscribe(|_| Mistaken));
+    let _announces_changes = server.handle();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    for method in ["resources/subscribe", "resources/unsubscribe", "resources/subscribe"] {
+        client.request(method, json!({"uri": "test://a"})).await.unwrap();
+    }
+    drop(client);
+    assert_eq!(log.take("the function of `on_subscribe` or the value that it returned has panicked").len(), 2);
+}
+
 /// The result of a type without a schema is described and checked by the schema that the entry names.
 #[tokio::test]
 async fn output_schemas_can_be_given() {

@@ -69,7 +69,14 @@ pub(super) fn numbers(report: &mut Report, old: &Map<String, Value>, new: &Map<S
         };
         let (was, is) = (either(old, keyword, inclusive, exclusive), either(new, keyword, inclusive, exclusive));
         let effect = if after > before { Effect::Narrowed } else { Effect::Widened };
-        report.keyword(effect, keyword, was, is);
+        match (was, is) {
+            (Some(was), Some(is)) if was == is => {
+                let name =
+                    |schema: &Map<String, Value>| if schema.contains_key(exclusive) { exclusive } else { inclusive };
+                report.difference(effect, format!("`{}` changed to `{}`: {is}", name(old), name(new)));
+            }
+            _ => report.keyword(effect, keyword, was, is),
+        }
     }
     let (before, after) = (old.get("multipleOf"), new.get("multipleOf"));
     if before != after {

@@ -208,3 +208,34 @@ impl ProtectedResource {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_description_may_name_the_resource() {
+        let (none, a, b) = (ProtectedResource::new, "https://a.example", "https://b.example");
+        for (first, second, expected) in [
+            (none(), none().resource(b), b),
+            (none().resource(a), none(), a),
+            (none().resource(a), none().resource(b), a),
+        ] {
+            assert_eq!(first.or(second).identifier(), Some(expected));
+        }
+    }
+
+    /// A restriction that only one description states is dropped, and nothing else.
+    #[test]
+    fn the_statements_of_both_descriptions_are_kept() {
+        let unrestricted = ProtectedResource::new().bearer_methods(["header"]).with_member("resource_x", true);
+        let restricted = ProtectedResource::new().bearer_methods(Vec::<String>::new()).dpop_required(true);
+        let expected = BTreeMap::from([
+            ("bearer_methods_supported".to_owned(), json!(["header"])),
+            ("resource_x".to_owned(), json!(true)),
+        ]);
+        for both in [unrestricted.clone().or(restricted.clone()), restricted.or(unrestricted)] {
+            assert_eq!(*both.members(), expected);
+        }
+    }
+}

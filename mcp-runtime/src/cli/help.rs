@@ -135,3 +135,23 @@ fn of_flag(contract: &Contract, given: &GivenFlags, mut violation: Violation) ->
     }
     violation.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_two_columns() {
+        let (fits, is_too_long) = (format!("--{}", "x".repeat(23)), format!("--{}", "x".repeat(24)));
+        for (left, expected) in [
+            ("--list", format!("      --list{}text\n", " ".repeat(20))),
+            ("-h, --help", format!("  -h, --help{}text\n", " ".repeat(20))),
+            (&fits, format!("      {fits} text\n")),
+            (&is_too_long, format!("      {is_too_long}\n{}text\n", " ".repeat(32))),
+        ] {
+            let mut out = String::new();
+            line(&mut out, left, "text");
+            assert_eq!(out, expected);
+        }
+    }
+}

@@ -281,6 +281,7 @@ mod tests {
             (&["--call", "add"], call("{}")),
             (&["--call=add", r#"{"a":1}"#], call(r#"{"a":1}"#)),
             (&["--call", "add", r#"{"a":1}"#], call(r#"{"a":1}"#)),
+            (&["--call", "add", r#" {"a":1}"#], call(r#" {"a":1}"#)),
             (&["-h"], Mode::Help),
             (&["--list", "--help"], Mode::Help),
             (&["--help", "--list"], Mode::Help),
@@ -304,13 +305,15 @@ mod tests {
         let (first, second) = ("ab".repeat(32), "cd".repeat(32));
         let keys = parse(&["--state-key", &first, &format!("--state-key={second}")]).unwrap().state_keys;
         assert_eq!(keys, [first.parse().unwrap(), second.parse().unwrap()]);
-        assert_eq!(parse_keys(&format!("{first}, {second},")).unwrap(), keys);
+        assert_eq!(parse_keys(&format!("{first}, , {second}, ")).unwrap(), keys);
         assert!(parse_keys("no key").unwrap_err().0.starts_with("`MCP_STATE_KEY`: invalid key, expected 32 bytes"));
     }
 
     #[test]
     fn invalid_options_are_rejected() {
-        let known = option_names(&Contract::of_flags(&[])).join("`, `--");
+        let known = option_names(&Contract::of_flags(&[]));
+        assert!(known.is_sorted(), "{known:?}");
+        let known = known.join("`, `--");
         let short_option = |option| format!("unknown option `{option}`, expected one of `--{known}`");
         for (words, why) in [
             (&["--call"][..], "missing value for `--call`, expected the name of a tool"),
@@ -346,6 +349,16 @@ mod tests {
             let name = option.split('=').next().unwrap();
             assert!(message.starts_with(&format!("`{name}` requires `--http`\nhelp: ")), "{message}");
             assert!(parse(&["--http=127.0.0.1:0", option]).is_ok() && parse(&[option, "--http=127.0.0.1:0"]).is_ok());
+        }
+        #[cfg(feature = "http")]
+        {
+            let UsageError(message) = parse(&["http"]).unwrap_err();
+            assert_eq!(message, "unexpected argument `http`\nhelp: did you mean `--http`?");
+        }
+        #[cfg(feature = "http")]
+        for (mode, is_valid) in [("0", true), ("777", true), ("1000", false), ("668", false)] {
+            let parsed = parse(&["--http=unix:x.sock", "--socket-mode", mode]);
+            assert_eq!(parsed.is_ok(), is_valid, "{mode}");
         }
         #[cfg(feature = "http")]
         for seconds in ["-1", "soon", "1e99", "NaN"] {

@@ -261,4 +261,14 @@ mod tests {
         let names: Vec<_> = all["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
         assert_eq!(names, ["one", "three", "two"]);
     }
+
+    #[cfg(feature = "skills")]
+    #[test]
+    fn the_list_contains_the_skills() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/skills");
+        let server = Server::empty("skilled", "1").with_skills(directory).build().unwrap();
+        let list = list(server.engine());
+        let expected = "\n\nSkills\n  skill://acme/refunds/SKILL.md\n      Process refunds by the book\n";
+        assert!(list.contains(expected), "{list}");
+    }
 }

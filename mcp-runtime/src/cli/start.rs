@@ -323,3 +323,23 @@ impl<E: ErrorOutput> IntoServer for Result<Server, E> {
 pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, HandlerError> {
     Ok(Box::pin(async { Ok(server) }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crate_describes_the_server() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let contract = Arc::new(Contract::of_flags(&[]));
+        let options = Options::parse(std::iter::empty(), &contract).unwrap();
+        for (description, homepage) in [("", ""), ("Takes notes.", "https://notes.example.com")] {
+            let package = Package { name: "notes", version: "1.2.3", description, homepage, libraries: &[] };
+            let server = configure(&package, &contract, &options, default_main).ok().unwrap();
+            let identity = runtime.block_on(server).unwrap().profile.identity;
+            assert_eq!((&*identity.name, &*identity.version), ("notes", "1.2.3"));
+            assert_eq!(identity.description.unwrap_or_default(), description);
+            assert_eq!(identity.website_url.unwrap_or_default(), homepage);
+        }
+    }
+}

@@ -391,7 +391,9 @@ mod tests {
             let running = tokio::spawn(async move { running.run().await });
             shared.resource_updated("a:b");
             tokio::time::sleep(Duration::from_millis(wait)).await;
+            let begun = tokio::time::Instant::now();
             shared.flush().await;
+            assert!(begun.elapsed() < FLUSH_TIMEOUT, "after {wait} ms");
             assert!(backend.0.load(Ordering::Relaxed) > 0, "after {wait} ms");
             let state = shared.state.lock();
             assert!(state.pending.is_empty() && state.announcing.is_empty(), "after {wait} ms");

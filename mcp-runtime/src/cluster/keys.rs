@@ -233,8 +233,14 @@ fn decode(record: &Record) -> Result<KeyRing, BackendError> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::time::sleep;
 
     use super::*;
+    use crate::{
+        backend::{BackendFuture, MemoryBackend},
+        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+    };
+
     const KEY_LEN: usize = 32;
 
     const TTL: Duration = Duration::from_secs(3600);
@@ -334,5 +340,57 @@ mod tests {
             tokio::time::sleep(ROTATION + ACTIVATION).await;
         }
         running.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    const DELAY: Duration = Duration::from_millis(100);
+
+    /// Delays each operation, and lets all of them fail if this is set.
+    #[derive(Debug)]
+    struct Slow {
+        fails: bool,
+    }
+
+    impl BackendHook for Slow {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            _: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            Box::pin(async {
+                sleep(DELAY).await;
+                if self.fails { Err(BackendError::Unavailable("test".to_owned())) } else { run.await }
+            })
+        }
+    }
+
+    /// Returns keys that are read from the backend, which is returned too, until the runtime ends.
+    fn running(fails: bool) -> (Arc<TestBackend<Slow>>, Arc<StoredKeys>) {
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Slow { fails }));
+        let keys = Arc::new(StoredKeys::new(Arc::clone(&backend) as _, Arc::default(), TTL));
+        let running = Arc::clone(&keys);
+        tokio::spawn(async move { running.run().await });
+        (backend, keys)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_ends_the_wait_for_the_keys() {
+        let (_backend, keys) = running(true);
+        let begun = Instant::now();
+        keys.ready().await;
+        assert!(begun.elapsed() < BACKEND_TIMEOUT && keys.sealing().is_err());
+    }
+
+    /// Further unknown ids arrive while the keys are read because of the first one.
+    #[tokio::test(start_paused = true)]
+    async fn unknown_ids_cause_one_read_per_interval_at_most() {
+        let (backend, keys) = running(false);
+        keys.ready().await;
+        let (before, begun) = (backend.operations(), Instant::now());
+        while begun.elapsed() < MIN_INTERVAL * 10 {
+            let _ = keys.find([0xff; KEY_ID_LEN]);
+            sleep(DELAY / 10).await;
+        }
+        let reads = backend.operations() - before;
+        assert!((5..=10).contains(&reads), "{reads} reads");
     }
 }

@@ -414,7 +414,10 @@ impl Membership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _};
+    use crate::{
+        backend::{BackendFuture, MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    };
     use tokio::sync::mpsc;
 
     const LEASE: Duration = Duration::from_secs(10);
@@ -546,6 +549,37 @@ mod tests {
         backend.publish("mcp/1/other", b"note second".to_vec()).await.unwrap();
         assert_eq!(ada.events.recv().await, note("second"));
         deliver.abort();
+    }
+
+    /// Lets subscriptions fail, and keeps the keys of the records that were written.
+    #[derive(Debug, Default)]
+    struct WithoutTopics(Mutex<Vec<String>>);
+
+    impl BackendHook for WithoutTopics {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            operation: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            match operation.method {
+                BackendMethod::Subscribe => {
+                    return Box::pin(async { Err(BackendError::Unavailable("test".to_owned())) });
+                }
+                BackendMethod::Set => self.0.lock().push(operation.key.to_owned()),
+                _ => {}
+            }
+            run
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_cannot_hear_messages_keeps_no_slot() {
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(WithoutTopics::default()));
+        let replica = Replica::new(Arc::clone(&backend) as _, LEASE);
+        assert!(replica.join().await.is_err());
+        let written = backend.0.lock().clone();
+        assert_eq!(written.len(), 1, "{written:?}");
+        assert!(backend.reliable().get(&written[0]).await.unwrap().is_none());
     }
 
     /// A record without a name comes from an older release of the same server.

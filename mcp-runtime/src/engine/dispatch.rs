@@ -99,3 +99,74 @@ pub(super) fn notification(connection: &ConnectionContext, name: &str, params: &
         _ => tracing::debug!(method = name, "ignored an unknown notification"),
     }
 }
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        engine::{
+            Connection,
+            request::{
+                context::RequestDialect,
+                operation::{Ending, Operation},
+            },
+        },
+        jsonrpc::{Incoming, Message},
+        revision,
+        server::Server,
+        telemetry::{self, Telemetry},
+    };
+
+    /// The status code and the class of the error of each operation.
+    #[derive(Debug, Default)]
+    struct Recorder(Mutex<Vec<(Option<i32>, Option<String>)>>);
+
+    impl Telemetry for Recorder {
+        fn server_operation(&self, operation: &telemetry::Operation<'_>) {
+            self.0.lock().unwrap().push((operation.status_code, operation.error_type.map(str::to_owned)));
+        }
+    }
+
+    /// Wait.
+    #[crate::tool]
+    async fn waits() {
+        std::future::pending().await
+    }
+
+    /// Concurrent HTTP requests of a session can have the same id, which was free when each of them arrived.
+    #[tokio::test]
+    async fn of_requests_with_the_same_id_the_second_is_rejected_and_leaves_nothing() {
+        for (method, params) in [
+            ("tools/call", json!({"name": "waits", "arguments": {}})),
+            ("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})),
+        ] {
+            let recorder = Arc::new(Recorder::default());
+            let server = Server::empty("test", "1.0.0").with::<waits>().telemetry(Arc::clone(&recorder));
+            let _announces_changes = server.handle();
+            let server = server.build().unwrap();
+            let (connection, registry) = (Connection::new(Arc::clone(server.engine())), server.engine().registry());
+            let connection = &connection.context;
+            let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+            let Ok(Incoming::Request(message, id)) = Message::read(&text) else { panic!("{text}") };
+            let params = Params::read(message.params.as_ref());
+            let (id, batch, dialect) = (&id, None, &RequestDialect { dialect: revision::newest(), level: None });
+            let (params, registry) = (&params, &registry);
+            let mut responses = Vec::new();
+            for expected in [&[][..], &[(Some(-32600), None)]] {
+                let operation = &Operation::start(connection, method, params, Some(id));
+                let request = RequestContext { connection, dialect, params, id, batch, registry, operation };
+                if let Err(fault) = super::request(method, &request, &mut responses) {
+                    operation.end(dialect.dialect, &Ending::Fault(fault, None));
+                }
+                assert_eq!(*recorder.0.lock().unwrap(), expected, "{method}");
+            }
+            assert!(connection.in_flight.cancel(id));
+            connection.outbox.drain(&mut responses);
+            assert!(connection.outbox.is_complete(), "{method}: {}", String::from_utf8_lossy(&responses));
+        }
+    }
+}

@@ -434,6 +434,24 @@ mod tests {
         assert!(outbox.is_empty());
     }
 
+    /// The first message may have any size.
+    #[cfg(feature = "tasks")]
+    #[test]
+    fn a_full_outbox_takes_no_offers() {
+        let large = vec![b'x'; MAX_UNREAD_BYTES];
+        for (first, second, is_taken) in [
+            (&large[..], &b""[..], false),
+            (&large[..8], &large[..MAX_UNREAD_BYTES - 9], true),
+            (&large[..8], &large[..MAX_UNREAD_BYTES - 8], false),
+        ] {
+            let outbox = Outbox::for_test();
+            assert!(outbox.offer(first).is_ok());
+            assert_eq!(outbox.offer(second).is_ok(), is_taken, "{} and {} bytes", first.len(), second.len());
+            outbox.drain(&mut Vec::new());
+            assert!(outbox.offer(second).is_ok());
+        }
+    }
+
     #[test]
     fn the_response_of_a_listener_follows_its_pending_notifications() {
         let outbox = Outbox::for_test();

@@ -335,6 +335,14 @@ mod tests {
     }
 
     #[test]
+    fn the_stated_wait_is_long_enough() {
+        for (micros, stated) in [(400, "1ms"), (1500, "2ms")] {
+            let fault = Excess { is_first: true, wait: Duration::from_micros(micros) }.fault("messages").to_string();
+            assert!(fault.ends_with(&format!("too many messages: retry in {stated}")), "{fault}");
+        }
+    }
+
+    #[test]
     fn a_rate_allows_at_least_one_message() {
         for rate in [Rate::new(0, Duration::from_secs(1)), Rate::new(1, Duration::MAX), Rate::new(1, Duration::ZERO)] {
             assert!(Bucket::of(Some(rate)).admit(Instant::now()).is_ok(), "{rate:?}");
@@ -360,6 +368,21 @@ mod tests {
         for number in 0..3 * MAX_PEERS {
             assert!(admits(&number.to_string(), later), "{number}");
             assert!(count() <= MAX_PEERS);
+        }
+    }
+
+    #[test]
+    fn budgets_in_use_are_kept_if_they_are_at_most_half() {
+        for (in_use, kept) in [(MAX_PEERS / 2, MAX_PEERS / 2), (MAX_PEERS / 2 + 1, 0)] {
+            let (peers, start) = (PeerRates::default(), Instant::now());
+            let rates = SessionRates::default().completions(Rate::new(1, Duration::from_secs(10)));
+            let later = start + Duration::from_secs(11);
+            for number in 0..MAX_PEERS {
+                let now = if number < in_use { later } else { start };
+                assert!(peers.of(&number.to_string(), &rates, now).admit_completion(now).is_ok(), "{number}");
+            }
+            peers.of("new", &rates, later);
+            assert_eq!(peers.budgets.lock().len(), kept + 1, "{in_use}");
         }
     }
 

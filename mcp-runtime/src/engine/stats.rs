@@ -153,3 +153,27 @@ impl ReadStats for Engine {
         stats
     }
 }
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+    use crate::server::Server;
+
+    #[derive(Debug)]
+    struct Endpoint;
+
+    impl EndpointStats for Endpoint {
+        fn add_to(&self, _: &mut EndpointBuffers) {}
+    }
+
+    /// A program may serve the same server again and again.
+    #[test]
+    fn endpoints_are_forgotten_once_they_are_dropped() {
+        let server = Server::empty("test", "1.0.0").build().unwrap();
+        for _ in 0..3 {
+            let endpoint: Arc<dyn EndpointStats> = Arc::new(Endpoint);
+            server.engine().add_endpoint(Arc::downgrade(&endpoint));
+        }
+        assert_eq!(server.engine().endpoints.lock().len(), 1);
+    }
+}

@@ -345,7 +345,7 @@ mod tests {
             Transmission::One(Err(Malformed::Parse(reason))) => reason,
             Transmission::Batch(_) => "batch".to_owned(),
         };
-        let long = "1".repeat(MAX_ID_BYTES + 1);
+        let (longest, long) = ("1".repeat(MAX_ID_BYTES), "1".repeat(MAX_ID_BYTES + 1));
         for (members, expected) in [
             (r#""id":1,"result":2,"error":3"#, r#"response to Some(1): Error("3")"#.to_owned()),
             (r#""id":null,"error":3"#, r#"response to None: Error("3")"#.to_owned()),
@@ -355,9 +355,30 @@ mod tests {
             (r#""id":1,"method":"a","params":[1]"#, "Some(1): `params` must be an object".to_owned()),
             (r#""id":1,"method":"a","method":"b""#, "Some(1): duplicate member in the message".to_owned()),
             (r#""id":1,"id":2,"method":"a""#, "None: duplicate member in the message".to_owned()),
+            // The duplicate precedes the syntax error.
+            (r#""id":1,"id":2,x"#, "key must be a string at byte 32".to_owned()),
+            (
+                &format!(r#""id":{longest},"method":"a","method":"b""#),
+                format!("Some({longest}): duplicate member in the message"),
+            ),
             (&format!(r#""id":{long},"method":"a","method":"b""#), "None: duplicate member in the message".to_owned()),
         ] {
             assert_eq!(read(&format!(r#"{{"jsonrpc":"2.0",{members}}}"#)), expected, "{members}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_found_if_names_are_escaped() {
+        for text in [
+            r#"{"jsonrpc":"2.0","method":"a","params":{"x":1,"y":2}}"#,
+            r#"{"\u006asonrpc":"2.0","method":"a","params":{"x":1,"y":2}}"#,
+            r#"{"jsonrpc":"2.0","method":"a","p\u0061rams":{"x":1,"y":2}}"#,
+            r#"{"jsonrpc":"2.0","method":"a","params":{"x":1,"\u0079":2}}"#,
+        ] {
+            let Transmission::One(Ok(Incoming::Notification(message))) = parse(text) else { panic!("{text}") };
+            let members = message.params.as_ref().unwrap().members();
+            let members: Vec<_> = members.map(|(name, value)| format!("{name}={value}")).collect();
+            assert_eq!(members, ["x=1", "y=2"], "{text}");
         }
     }
 

@@ -201,6 +201,14 @@ fn short_escape(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     #[test]
+    fn a_value_that_cannot_be_serialized_becomes_null() {
+        let mut out = b"[".to_vec();
+        // Only strings can be the keys of an object.
+        super::plain(&mut out, &std::collections::HashMap::from([(vec![1], 2)]));
+        assert_eq!(out, b"[null");
+    }
+
+    #[test]
     fn strings_match_serde_json() {
         let every_control: String = (0u8..0x20).map(char::from).collect();
         for text in ["", "plain", "a\"b\\c", "tab\tnew\nline\r", "grüße 🦀", &every_control, "\u{7f}\u{2028}"] {

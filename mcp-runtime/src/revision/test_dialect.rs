@@ -119,6 +119,9 @@ async fn a_method_and_an_error_code_exist_only_in_their_dialect() {
         let error = client(revision).request(method, json!({})).await.unwrap_err();
         assert_eq!(error.code, code, "{method} in {revision}");
     }
+    for (method, is_known) in [("test/echo", true), ("test/other", false)] {
+        assert_eq!(super::method_name(method), is_known.then_some(method), "{method} in telemetry");
+    }
 }
 
 #[tokio::test]

@@ -209,21 +209,26 @@ mod tests {
     #[test]
     fn output_that_does_not_fit_is_dropped_and_reported() {
         const CAPACITY: usize = 4 << 20;
-        let (writer, mut reader) = full_pipe(CAPACITY);
-        writer.push(b"first\n");
-        writer.push(&vec![b'x'; CAPACITY]);
-        writer.push(&vec![b'x'; CAPACITY]);
-        writer.push(b"second\n");
-        assert_eq!(writer.0.lock().pending, b"first\nsecond\n");
-        // Nothing reads the pipe yet, so the time limit ends the wait.
-        writer.flush_within(Duration::from_millis(10));
-        assert!(writer.0.lock().is_writing);
+        for (last, line_break) in [("second\n", ""), ("second", "\n")] {
+            let (writer, mut reader) = full_pipe(CAPACITY);
+            let dropped = Counter::DroppedLogLines.value();
+            writer.push(b"first\n");
+            writer.push(&vec![b'x'; CAPACITY]);
+            writer.push(&vec![b'x'; CAPACITY]);
+            writer.push(last.as_bytes());
+            assert_eq!(writer.0.lock().pending, format!("first\n{last}").as_bytes());
+            assert_eq!(Counter::DroppedLogLines.value() - dropped, 2);
+            // Nothing reads the pipe yet, so the time limit ends the wait.
+            writer.flush_within(Duration::from_millis(10));
+            assert!(writer.0.lock().is_writing);
 
-        let report = format!("first\nsecond\nWARN {} bytes were dropped because stderr was not read\n", 2 * CAPACITY);
-        let mut output = vec![0; CAPACITY + report.len()];
-        reader.read_exact(&mut output).unwrap();
-        assert_eq!(String::from_utf8_lossy(&output[CAPACITY..]), report);
-        writer.flush_within(FOREVER);
-        assert!(!writer.0.lock().is_writing);
+            let report = format!("WARN {} bytes were dropped because stderr was not read\n", 2 * CAPACITY);
+            let expected = format!("first\n{last}{line_break}{report}");
+            let mut output = vec![0; CAPACITY + expected.len()];
+            reader.read_exact(&mut output).unwrap();
+            assert_eq!(String::from_utf8_lossy(&output[CAPACITY..]), expected);
+            writer.flush_within(FOREVER);
+            assert!(!writer.0.lock().is_writing);
+        }
     }
 }

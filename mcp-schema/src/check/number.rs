@@ -187,6 +187,9 @@ mod tests {
             ("7", "2.5", false),
             ("0", "3", true),
             ("1e308", "0.5", true),
+            ("5.6e-17", "0.1", true),
+            ("1234567.89", "0.01", true),
+            ("5000000.005", "0.01", false),
         ] {
             let found = Number::parse(value).unwrap().is_multiple_of(Number::parse(of).unwrap());
             assert_eq!(found, expected, "{value} {of}");

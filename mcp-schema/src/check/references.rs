@@ -145,6 +145,8 @@ mod tests {
             ("https://example.com", "c", "https://example.com/c"),
             ("https://example.com/a/", "c/", "https://example.com/a/c/"),
             ("https://example.com/a", "//example.org/c", "https://example.org/c"),
+            ("https://example.com/a", "b//c", "https://example.com/b//c"),
+            ("https://example.com/a", "b/c:d", "https://example.com/b/c:d"),
             ("urn:uuid:1", "urn:uuid:2", "urn:uuid:2"),
             ("https://example.com/a", "", "https://example.com/a"),
         ] {

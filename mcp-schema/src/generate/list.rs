@@ -373,6 +373,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keywords_are_listed_in_the_form_that_most_clients_know() {
+        let any = json!({"properties": {"a": {}}});
+        let reference =
+            json!({"properties": {"a": {"oneOf": [{"type": "string"}]}, "b": {"$ref": "#/properties/a/oneOf/0"}}});
+        for (schema, expected) in [
+            (json!({"properties": {"a": {}}, "additionalProperties": true}), any),
+            (json!({"additionalProperties": true}), json!({"additionalProperties": {}})),
+            // The reference would lead nowhere.
+            (reference.clone(), reference),
+            (
+                json!({"type": ["string", "array", "null"], NULLABLE: true}),
+                json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {}}, {"type": "null"}]}),
+            ),
+            (
+                json!({"prefixItems": [{"type": "string"}, {"type": "string"}], "minItems": 2, "maxItems": 2}),
+                json!({"minItems": 2, "maxItems": 2, "items": {"type": "string"}}),
+            ),
+            (json!({"prefixItems": [{"type": "string"}]}), json!({"prefixItems": [{"type": "string"}]})),
+            (json!({"allOf": [{"type": "string"}, false]}), json!({"type": "string", "allOf": [false]})),
+        ] {
+            assert_eq!(listed(&schema, SchemaProfile::Compatible, &[]), expected, "{schema}");
+        }
+    }
+
     /// Each level would be listed twice, with all levels below it.
     #[test]
     fn nested_schemas_with_several_types_remain_small() {

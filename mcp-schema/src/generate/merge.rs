@@ -272,6 +272,7 @@ mod tests {
             json!({"properties": {"a": {"type": "integer"}}}),
             json!({"properties": {"a": {"type": "string"}}, "required": ["a"]}),
             json!({"properties": {"b": true}}),
+            json!({"properties": {"a": {"type": "string"}, "b": true}}),
             json!({"additionalProperties": false}),
             json!({"properties": {"a": true}, "additionalProperties": false}),
             json!({"properties": {"b": true}, "additionalProperties": {"type": "integer"}}),
@@ -330,6 +331,16 @@ mod tests {
         merge_all(&mut schema);
         let expected = json!({"title": "One", "description": "All.", "default": 1, "required": ["a"]});
         assert_eq!(Value::Object(schema), expected);
+    }
+
+    /// Clients find the type of an argument beside its description.
+    #[test]
+    fn constraints_beside_a_reference_become_a_part_of_its_target_if_they_cannot_be_merged() {
+        let members = |schema: Value| schema.as_object().unwrap().clone();
+        let longer = json!({"properties": {"a": {"minLength": 1}}});
+        let target = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let expected = json!({"type": "object", "properties": {"a": {"type": "string"}}, "allOf": [longer]});
+        assert_eq!(Value::Object(merge(members(target), members(longer))), expected);
     }
 
     /// Adds a schema to the `allOf` of another one, which sees what the added one evaluates.

@@ -57,6 +57,7 @@ fn errors_point_at_the_offending_text() {
         ("1a:b", &[("1a:b", "`1a:b` has no scheme")]),
         ("/a:b", &[("/a:b", "`/a:b` has no scheme")]),
         ("a:{", &[("{", "`{` is not closed")]),
+        ("a/{b}", &[("a/{b}", "`a/{b}` has no scheme")]),
         ("a:{b", &[("{b", "`{b` is not closed")]),
         ("a:{b{c}", &[("{b", "`{b` is not closed")]),
         ("a:b}", &[("}", "unmatched `}`")]),

@@ -155,7 +155,7 @@ async fn progress_that_does_not_increase_extends_nothing() {
     let mut client = connect(&reports, Revision::V2025_11_25);
     let token = ask(&mut client, "sample").await["params"]["_meta"]["progressToken"].clone();
     let began = Instant::now();
-    for progress in [json!(5), json!(5), json!(4), json!("6"), json!(null)] {
+    for progress in [json!(5), json!(5), json!(4), json!(4.5), json!("6"), json!(null)] {
         report(&mut client, json!({"progressToken": token, "progress": progress}));
         sleep(Duration::from_secs(1)).await;
     }

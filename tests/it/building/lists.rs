@@ -16,6 +16,7 @@ async fn entries_are_filtered_and_sorted() {
         (all().only_tags(["blue"]), &["same"]),
         (all().only_tags(["green", "red"]), &["same"]),
         (all().only_crates(["mcp-tests"]), &["aardvark", "same", "zebra"]),
+        (all().only_crates(["other", "mcp-tests"]), &["aardvark", "same", "zebra"]),
         (all().only_crates(["other"]).with::<time>().with_shared::<dyn Clock>(Arc::new(Stopped)), &["time"]),
     ] {
         let mut client = server.test_client(Revision::V2025_06_18);

@@ -166,7 +166,7 @@ fn sampling_results_are_decoded() {
     let result = SampleRequest::new("a")
         .read(
             r#"{"role":"user","model":"m","stopReason":null,"content":[
-                {"type":"text","text":"a","annotations":{}}, {"type":"image","data":"AQI=","mimeType":"image/png"},
+                {"type":"text","text":"a","annotations":{}}, {"type":"image","data":"AQI=","mimeType":"image/png","_meta":{"a/b":1}},
                 {"type":"audio","data":"","mimeType":"audio/wav"}, {"type":"text","text":"b"},
                 {"type":"tool_use","id":"1","name":"t","input":{"x":[1]}}
             ]}"#,
@@ -175,9 +175,11 @@ fn sampling_results_are_decoded() {
     assert_eq!((result.role, result.text(), &result.stop_reason), (Role::User, "ab".to_owned(), &None));
     let input = json!({ "x": [1] }).as_object().unwrap().clone();
     let tool_use = SampleToolUse::new("1", "t", input);
+    let mut image = Image::png([1, 2]);
+    image.meta.insert("a/b".to_owned(), json!(1));
     let expected = [
         SampleContent::text("a"),
-        SampleContent::Image(Image::png([1, 2])),
+        SampleContent::Image(image),
         SampleContent::Audio(Audio::wav([])),
         "b".into(),
         SampleContent::ToolUse(tool_use.clone()),

@@ -84,6 +84,12 @@ struct Several {
     grades: Option<Vec<Grade>>,
 }
 
+#[derive(Debug, PartialEq, Elicit)]
+struct Both {
+    #[elicit(length = 2..=2, default = vec![Size::Small, Size::Large])]
+    sizes: Vec<Size>,
+}
+
 fn every() -> Elicitation<Every> {
     Elicitation::new("every", "Fill in.")
 }
@@ -159,6 +165,16 @@ fn forms_are_encoded_for_each_revision() {
         assert_eq!(encoded(&Elicitation::<Confirm>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
         assert_eq!(encoded(&Elicitation::<Unit>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
     }
+}
+
+#[test]
+fn booleans_stand_for_the_choices_of_a_list() {
+    let boolean =
+        |title: &str| json!({ "type": "boolean", "title": title, "description": "(exactly 2)", "default": true });
+    assert_eq!(
+        properties(&Elicitation::<Both>::new("both", ""), Revision::V2025_06_18),
+        json!({ "sizes.s": boolean("sizes: s"), "sizes.Large": boolean("sizes: Large") })
+    );
 }
 
 #[test]
@@ -309,6 +325,7 @@ fn url_elicitations_are_encoded_and_validated() {
         ("http://[::1]:80/", None),
         ("HTTPS://example.com:8443/a", None),
         ("https://[2001:db8::1]/", None),
+        ("https://example.com/@ada?to=a@b.c#@", None),
         ("http://example.com", Some(https)),
         ("http://127.evil.example/", Some(https)),
         ("http://127.0.0.1.evil.example/", Some(https)),
@@ -390,6 +407,14 @@ fn sampling_requests_are_encoded_for_each_revision() {
             "toolChoice": { "mode": "required" },
         })
     );
+    let answered = SampleRequest::new("a")
+        .with_message(Role::Assistant, SampleToolUse::new("1", "t", serde_json::Map::new()))
+        .with_tool_results([SampleToolResult::new("1", "sunny")])
+        .cost(0.5);
+    let params = params(&answered, Revision::V2025_11_25);
+    let result = json!({ "type": "tool_result", "toolUseId": "1", "content": [text("sunny")] });
+    assert_eq!(params["messages"][2]["content"], result);
+    assert_eq!(params["modelPreferences"], json!({ "costPriority": 0.5 }));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::{
     Gate,
     client::{Endpoint, Response, send_body, send_head, soon},
-    request::{Request, initialize},
+    refusals,
+    request::{Request, initialize, stateless},
     serve_with, server,
 };
 
@@ -211,6 +212,33 @@ async fn a_body_that_arrives_after_the_end_of_the_stream_is_refused() {
     assert_eq!(gate.begun.load(super::Ordering::SeqCst), 0);
 }
 
+/// During a shutdown, subscriptions do not keep a stream open, and a call does so for every message of its client.
+#[tokio::test]
+async fn a_stream_ends_with_the_last_call() {
+    let (gate, server) = server();
+    let _handle = server.handle();
+    let mut endpoint = Endpoint::start(server, ListenerOptions::default().legacy_sse(true)).await;
+    let (mut subscribed, path) = open(&endpoint).await;
+    let listen = stateless("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}));
+    assert_eq!(endpoint.send(&listen.path(&path)).await.status, 202);
+    assert_eq!(next(&mut subscribed).await["method"], "notifications/subscriptions/acknowledged");
+    let (mut calling, path) = session(&endpoint, "2024-11-05").await;
+    assert_eq!(endpoint.send(&call(1, "waits").path(&path)).await.status, 202);
+    gate.has_begun(1).await;
+    let ping = Request::post(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+    let ping = ping.path(&path).with("expect", "100-continue");
+    let connection = send_head(&endpoint, &ping).await;
+
+    endpoint.stop();
+    assert_eq!(subscribed.messages().await.len(), 1);
+    assert_eq!(send_body(connection, &ping).await.status, 202);
+    assert_eq!(next(&mut calling).await["id"], 2);
+    gate.open();
+    assert_eq!(next(&mut calling).await["id"], 1);
+    assert_eq!(calling.messages().await, Vec::<Value>::new());
+    endpoint.stopped().await;
+}
+
 /// Legacy clients cannot reconnect, regardless of their version.
 #[tokio::test]
 async fn the_stream_is_never_closed_early() {
@@ -235,8 +263,10 @@ async fn the_number_of_streams_is_limited() {
     let (_, endpoint) =
         serve_with((HttpOptions::default().max_sessions(1), ListenerOptions::default().legacy_sse(true))).await;
     let (stream, path) = open(&endpoint).await;
+    let before = refusals("sessions");
     let refused = endpoint.send(&sse()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert!(refusals("sessions") > before);
     drop(stream);
     soon(async { while endpoint.send(&call(1, "quick").path(&path)).await.status != 404 {} }).await;
     open(&endpoint).await;

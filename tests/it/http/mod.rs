@@ -221,6 +221,15 @@ fn server() -> (Arc<Gate>, Server) {
     (gate, server)
 }
 
+/// Returns how often the servers of this process have refused something because of a limit. Other tests of the process count
+/// as well.
+fn refusals(what: &str) -> u64 {
+    let server = Server::empty("counting", "1.0.0").build().unwrap();
+    let stats = server.stats().read();
+    let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.refusals");
+    found.find(|stat| stat.attribute.is_some_and(|(_, value)| value == what)).unwrap().value
+}
+
 async fn serve_with(options: impl Into<Options>) -> (Arc<Gate>, Endpoint) {
     let (gate, server) = server();
     (gate, Endpoint::start(server, options).await)

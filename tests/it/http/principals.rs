@@ -51,7 +51,7 @@ async fn observed(response: Response<HttpBody>) -> String {
 }
 
 /// Waits for the next message of an event stream, and returns it with the id of its event.
-async fn next_event(body: &mut HttpBody) -> (Value, String) {
+pub(super) async fn next_event(body: &mut HttpBody) -> (Value, String) {
     loop {
         let frame = soon(body.frame()).await.expect("the stream ended").unwrap();
         let event = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();

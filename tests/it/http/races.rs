@@ -1,14 +1,19 @@
 //! Interruptions at every byte of a POST: at most one response, and nothing is left behind.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use mcp_runtime::{HttpOptions, tool};
+use http_body_util::BodyExt as _;
+use mcp_runtime::{Context, HttpOptions, Server, function::ToolEntry, http::HttpService, tool};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
     CallGuard, Gate, Ordering,
     client::{Connection, Endpoint, Session, soon, until},
+    principals::{self, in_session, post, send_as, service},
     request::{Request, call, initialize},
     server,
 };
@@ -281,4 +286,25 @@ async fn an_answer_that_is_interrupted_by_the_end_of_its_session_is_forgotten() 
     }
     until(|| gate.begun.load(Ordering::SeqCst) == gate.dropped.load(Ordering::SeqCst)).await;
     assert_eq!(endpoint.send(&call("yields")).await.text(), "yielded");
+}
+
+/// The function ends its session before its call is among the calls in flight.
+#[tokio::test]
+async fn a_call_fails_if_its_session_ends_while_it_begins() {
+    let ending = Arc::new(Mutex::new(None::<(HttpService, Request)>));
+    let shared = Arc::clone(&ending);
+    let tool = ToolEntry::new("ends", json!({"type": "object"}), move |_: Value, _: Context| {
+        let (service, delete) = shared.lock().unwrap().take().unwrap();
+        async move {
+            assert_eq!(send_as(&service, None, delete).await.status(), 204);
+            std::future::pending::<()>().await;
+        }
+    });
+    let service = service(Server::empty("ending", "1.0.0").with_entry(tool), HttpOptions::default());
+    let id = principals::open(&service, None).await;
+    *ending.lock().unwrap() = Some((service.clone(), in_session(&id, Request::new("DELETE"))));
+    let response = send_as(&service, None, post(&id, "tools/call", json!({"name": "ends"}))).await;
+    let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&body);
+    assert!(text.contains("the session has ended"), "{text}");
 }

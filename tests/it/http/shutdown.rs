@@ -78,3 +78,16 @@ async fn shutdown_ends_after_the_grace_period() {
     gate.has_dropped(2).await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
+
+/// Without a shared backend, no client could read their responses any more.
+#[tokio::test]
+async fn shutdown_does_not_wait_for_calls_after_the_last_connection() {
+    let (gate, server) = server();
+    let endpoint = Endpoint::start(server.shutdown_grace(Duration::from_secs(3600)), HttpOptions::default()).await;
+    let reports = endpoint.session("2025-11-25").await.call(1, "reports");
+    let mut lost = endpoint.open(&reports).await;
+    assert!(lost.message().await.is_some());
+    drop(lost);
+    endpoint.stopped().await;
+    gate.has_dropped(1).await;
+}

@@ -2,6 +2,9 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
+use std::time::Duration;
+
+use mcp_runtime::{Context, Fault, HttpOptions, Revision, Server, function::MethodEntry, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::{
@@ -9,7 +12,7 @@ use super::{
     request::{Request, call, initialize, stateless},
     serve, serve_with,
 };
-use mcp_runtime::{HttpOptions, Revision};
+use crate::layers::log::Log;
 
 const MISMATCH: (u16, i64) = (400, -32020);
 
@@ -143,6 +146,31 @@ async fn requests_are_checked() {
     assert_eq!(refused["error"]["data"]["requested"], "2099-01-01");
     assert_eq!(refused["error"]["data"]["supported"][0], Revision::LATEST.as_str());
     assert_eq!(refused["id"], 1);
+}
+
+/// Nobody reads what it sends, so nothing is kept.
+#[tokio::test]
+async fn the_call_of_a_notification_fills_no_buffer() {
+    let (log, _guard) = Log::listen();
+    let (sender, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    let flood = MethodEntry::new("com.example/flood", json!({"type": "object"}), move |_: Value, ctx: Context| {
+        let sender = sender.clone();
+        async move {
+            for _ in 0..3 {
+                ctx.notify("com.example/flooded", json!({"text": "x".repeat(1 << 19)}));
+            }
+            sender.send(()).unwrap();
+            Ok::<_, Fault>(json!({}))
+        }
+    });
+    let server = Server::empty("flooding", "1.0.0").with_entry(flood).build().unwrap();
+    let service = server.into_http_service(HttpOptions::default()).unwrap();
+    let mut client = TestClient::over_http(service, "/", Revision::V2026_07_28);
+    client.notify("com.example/flood", json!({}));
+    while ended.try_recv().is_err() {
+        tokio::time::timeout(Duration::from_millis(5), client.next_lines()).await.ok();
+    }
+    assert_eq!(log.take("dropping notifications"), [""; 0]);
 }
 
 #[tokio::test]

@@ -301,13 +301,17 @@ async fn a_function_closes_its_stream() {
 #[tokio::test]
 async fn a_function_cannot_close_the_stream_of_an_older_client() {
     for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        let mut requests = vec![super::request::call("closes_stream")];
         for version in ["2025-03-26", "2025-06-18"] {
-            let session = endpoint.session(version).await;
-            gate.open();
-            assert_eq!(endpoint.send(&session.call(1, "closes_stream")).await.text(), "reconnected");
+            requests.push(endpoint.session(version).await.call(1, "closes_stream"));
         }
-        gate.open();
-        assert_eq!(endpoint.send(&super::request::call("closes_stream")).await.text(), "reconnected");
+        for (earlier, request) in requests.iter().enumerate() {
+            let complete = async {
+                gate.has_begun(earlier + 1).await;
+                gate.open();
+            };
+            assert_eq!(tokio::join!(endpoint.send(request), complete).0.text(), "reconnected");
+        }
     }
 }
 

@@ -32,9 +32,11 @@ use super::{
     Gate,
     authorization::Tokens,
     client::{Endpoint, Options, soon, until},
+    refusals,
     request::{Request, call, initialize, stateless},
     server,
 };
+use crate::layers::log::Log;
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -616,6 +618,18 @@ async fn programs_serve_https() {
     let failed = fixture_at("127.0.0.1:0", "off").args(["--tls-cert", &chain, "--tls-key", &chain]).output().unwrap();
     let message = String::from_utf8(failed.stderr).unwrap();
     assert!(!failed.status.success() && message.contains("contains no private key"), "{message}");
+}
+
+#[tokio::test]
+async fn handshakes_in_progress_are_limited() {
+    let (log, _guard) = Log::listen();
+    // 1 of 1,024 handshakes, and 6 of 10,240 connections.
+    let server = TlsServer::start(HttpOptions::default().max_peer_share(0.0005)).await;
+    let before = refusals("connections");
+    let (_silent, mut refused) = (server.tcp().await, server.tcp().await);
+    assert_eq!(soon(refused.read_to_end(&mut Vec::new())).await.unwrap(), 0);
+    assert!(refusals("connections") > before);
+    assert_eq!(log.take("too many connections").len(), 1);
 }
 
 /// A handshake ends before its connection does.

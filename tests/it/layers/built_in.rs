@@ -174,6 +174,48 @@ async fn only_events_of_own_and_named_targets_are_forwarded() {
     }
 }
 
+/// Log, then wait.
+#[tool]
+async fn logs_and_waits() {
+    tracing::info!("inside");
+    std::future::pending::<()>().await;
+}
+
+/// Events outside of a call, or of a call of another client, concern nobody else.
+#[tokio::test]
+async fn events_outside_of_a_waiting_call_are_not_forwarded() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let _guard = set_default(tracing_subscriber::registry().with(mcp_runtime::forward_log_layer()));
+    let server = Server::empty("layers", "1.0.0").with::<logs_and_waits>().forward_log();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    client.send_request("tools/call", json!({"name": "logs_and_waits"}));
+    tokio::task::yield_now().await;
+    assert_eq!(client.in_flight(), 1);
+    tracing::info!("outside");
+    let notifications = client.notifications();
+    let messages: Vec<_> = notifications.iter().map(|it| &it["params"]["data"]).collect();
+    assert_eq!(messages, ["inside"]);
+}
+
+/// Log values of every type.
+#[tool]
+fn logs_values() {
+    tracing::info!(text = "a", yes = true, below = -1, large = u64::MAX, half = 0.5, debug = ?Some(1));
+}
+
+#[tokio::test]
+async fn the_values_of_an_event_keep_their_types() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let _guard = set_default(tracing_subscriber::registry().with(mcp_runtime::forward_log_layer()));
+    let server = Server::empty("layers", "1.0.0").with::<logs_values>().forward_log();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    client.call("logs_values", ()).await.unwrap();
+    let expected = json!({"text": "a", "yes": true, "below": -1, "large": u64::MAX, "half": 0.5, "debug": "Some(1)"});
+    assert_eq!(client.notifications()[0]["params"]["data"], expected);
+}
+
 #[derive(Debug)]
 struct OutOfPaper;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_runtime::{
-    Fault, Json, PromptMessage, Resource, Revision,
+    Completions, Fault, Json, PromptMessage, Resource, Revision,
     layers::{Call, CallStatus, Layer, Next, Outcome, from_fn},
 };
 use serde_json::{Map, Value, json};
@@ -73,6 +73,7 @@ async fn a_layer_can_respond_instead_of_the_function() {
             "pages://2" => Outcome::resource(call, None::<Resource>),
             "pages://3" => Outcome::error(call, "closed"),
             "greeting" => Outcome::prompt(call, PromptMessage::user("hello")),
+            "panics" => Outcome::completions(call, &Completions::new(["a completion in place of a tool result"])),
             _ => Outcome::prompt(call, "a prompt in place of a tool result"),
         });
         let mut client = bare.layer(layer).test_client(revision);
@@ -86,7 +87,9 @@ async fn a_layer_can_respond_instead_of_the_function() {
         assert_eq!((later.text().as_str(), later.structured()), ("7", structured.as_ref()));
         assert_eq!(text(&mut client, "fails", json!({})).await, "error: closed");
         assert_eq!(text(&mut client, "faults", json!({})).await, "8 closed");
-        assert_eq!(text(&mut client, "refuses", json!({})).await, "-32603 `refuses` failed: internal error");
+        for name in ["refuses", "panics"] {
+            assert_eq!(text(&mut client, name, json!({})).await, format!("-32603 `{name}` failed: internal error"));
+        }
         let page = client.read("pages://1").await.unwrap();
         assert_eq!((&page[0]["uri"], &page[0]["text"]), (&json!("pages://1"), &json!("a page")));
         assert!(client.read("pages://2").await.unwrap_err().message.contains("not found"));

@@ -86,7 +86,9 @@ async fn icons_are_sent_where_the_revision_has_them() {
 
 #[test]
 fn icons_that_clients_reject_are_reported_when_the_server_is_built() {
-    for source in ["http://example.com/a.png", "file:///a.png", "a.png", "data:text/html,a"] {
+    for source in
+        ["http://example.com/a.png", "http://a.example/data:image/", "file:///a.png", "a.png", "data:text/html,a"]
+    {
         let error = Server::empty("icons", "1.0.0").with_icon(Icon::new(source)).check().unwrap_err();
         let expected = format!("invalid icon `{source}` of the server, expected an `https:` or a `data:image/…` URI");
         assert_eq!(error.problems(), [expected]);

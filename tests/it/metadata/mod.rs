@@ -122,6 +122,7 @@ fn attachments() -> PromptResult {
         PromptMessage::user(Resource::text("test://text", "text")),
         PromptMessage::user(Resource::blob("test://blob", [1])),
     ])
+    .with_description("Two \"texts\".")
     .with_meta(KEY, "result")
 }
 
@@ -191,6 +192,7 @@ async fn prompts_embed_text_and_binary_resources() {
         let sent = |is_sent: bool, value: Value| if is_sent { value } else { Value::Null };
         let result = request(revision, "prompts/get", json!({"name": "attachments"})).await;
         assert_eq!(meta(&result), Some("result"), "{revision}");
+        assert_eq!(result["description"], "Two \"texts\".", "{revision}");
         let content = |index: usize| &result["messages"][index]["content"];
         assert_eq!(content(0)["type"], "resource", "{revision}");
         assert_eq!(content(0)["resource"]["text"], "text", "{revision}");

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use mcp_runtime::{
-    Handle, Revision, Server,
+    Handle, Level, Revision, Server,
     backend::{TopicEvent, Topics},
     prompt, resource,
     testing::TestClient,
@@ -229,6 +229,26 @@ async fn unknown_announcements_are_no_lost_changes() {
         let received = client.until(expected).await;
         assert_eq!(received.len(), expected.len(), "{message} {received:?}");
     }
+}
+
+/// The first use of the backend may be a log message, from a process without clients.
+#[test]
+fn a_server_that_was_built_outside_of_a_runtime_announces_log_messages() {
+    let handle = std::sync::OnceLock::new();
+    let [_first, second] = replicas(|| {
+        let server = server();
+        // Each of them declares logging.
+        let own = server.handle();
+        handle.get_or_init(|| own);
+        server
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut other = Subscriber::new(&second, Revision::V2025_11_25).await;
+        joined(&second, 1).await;
+        handle.get().unwrap().log(Level::Error, "hello");
+        other.until(&["notifications/message"]).await;
+    });
 }
 
 /// A server that ends has announced what its last calls have changed.

@@ -1,6 +1,7 @@
 //! Several servers in this process that share a backend, as the processes of one service do.
 
 mod changes;
+mod outages;
 mod rate_limits;
 mod sqlite;
 mod state_keys;

@@ -111,8 +111,10 @@ async fn a_handle_lists_the_open_sessions() {
     for session in &sessions {
         assert!(session.is_reachable().await && !session.has_ended());
     }
+    let mut ended = std::pin::pin!(sessions[0].ended());
+    assert!(tokio::time::timeout(Duration::ZERO, &mut ended).await.is_err(), "it is open");
     drop((first, stateless));
-    sessions[0].ended().await;
+    ended.await;
     assert!(sessions[0].has_ended() && !sessions[0].is_reachable().await);
     assert_eq!(sessions[0].ping().await.unwrap_err().to_string(), "the session has ended");
     assert_eq!(handle.sessions().len(), 1);

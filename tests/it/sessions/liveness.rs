@@ -141,6 +141,26 @@ async fn a_client_that_does_not_read_either_is_disconnected() {
     assert_eq!(client.served.await.unwrap().unwrap_err().kind(), std::io::ErrorKind::TimedOut);
 }
 
+/// It leaves the question of a call unanswered, and no further request may be sent to it.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_cannot_be_pinged_must_show_a_sign_of_life() {
+    for is_silent in [true, false] {
+        let server = server().ping_interval(INTERVAL).ping_timeout(LIMIT).max_in_flight(1);
+        let handle = server.handle();
+        let mut client = Client::open(server, Revision::V2025_11_25, &json!({"roots": {}}));
+        client.notify("notifications/initialized");
+        client.call(1, "roots");
+        client.request("roots/list").await;
+        for _ in 0..10 {
+            sleep(LIMIT / 2).await;
+            if !is_silent {
+                client.notify("notifications/initialized");
+            }
+        }
+        assert_eq!(handle.sessions().is_empty(), is_silent);
+    }
+}
+
 /// Return a long text.
 #[tool]
 fn long() -> String {

@@ -1,8 +1,9 @@
 //! Log messages that belong to no call.
 
-use mcp_runtime::Level;
+use mcp_runtime::{Level, backend::MemoryBackend};
 
 use super::*;
+use crate::layers::log::Log;
 
 fn texts(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|message| message["params"]["data"].as_str().unwrap()).collect()
@@ -31,20 +32,60 @@ async fn a_handle_logs_to_every_session_at_its_level() {
     }
 }
 
+/// Log at several levels.
+#[tool]
+fn logs_at_several_levels(ctx: &Context) {
+    ctx.debug("a");
+    ctx.info("b");
+    ctx.warning("c");
+    ctx.error("d");
+}
+
+#[tokio::test]
+async fn functions_log_at_the_level_of_the_method() {
+    let mut client = Server::empty("logs", "1.0.0").with::<logs_at_several_levels>().test_client(Revision::V2025_11_25);
+    client.request("logging/setLevel", json!({"level": "debug"})).await.unwrap();
+    client.call("logs_at_several_levels", ()).await.unwrap();
+    let messages = client.notifications();
+    let found: Vec<_> = messages.iter().map(|message| message["params"].clone()).collect();
+    let expected = [("debug", "a"), ("info", "b"), ("warning", "c"), ("error", "d")];
+    assert_eq!(found, expected.map(|(level, text)| json!({"level": level, "data": text})));
+}
+
 #[tokio::test]
 async fn messages_are_dropped_and_counted_if_the_client_does_not_read() {
     let built = Server::empty("logs", "1.0.0").build().unwrap();
     let handle = built.handle();
     let (mut slow, mut fast) = (built.test_client(Revision::V2025_11_25), built.test_client(Revision::V2025_11_25));
     let long = "x".repeat(300 << 10);
-    for _ in 0..4 {
+    let (log, _guard) = Log::listen();
+    let (stats, name) = (built.stats(), "mcp.server.notifications.dropped");
+    let count = || stats.read().iter().find(|stat| stat.name == name).unwrap().value;
+    let before = count();
+    for _ in 0..6 {
         handle.log(Level::Error, &long);
         assert_eq!(fast.notifications().len(), 1);
     }
-    assert_eq!(handle.dropped_log_messages(), 1);
+    assert_eq!(handle.dropped_log_messages(), 3);
+    // Other tests of the process count as well.
+    assert!(count() >= before + 3);
+    assert_eq!(log.take("dropping notifications: the client reads too slowly").len(), 1);
     assert_eq!(slow.notifications().len(), 3);
     handle.log(Level::Error, "again");
     assert_eq!(texts(&slow.notifications()), ["again"]);
+}
+
+/// Nothing is sent to other processes before the test waits.
+#[tokio::test]
+async fn messages_to_other_processes_are_dropped_and_counted_if_too_many_wait() {
+    let built = Server::empty("logs", "1.0.0").backend(MemoryBackend::default()).build().unwrap();
+    let handle = built.handle();
+    for (messages, dropped) in [(256, 0), (4, 4)] {
+        for _ in 0..messages {
+            handle.log(Level::Error, "hello");
+        }
+        assert_eq!(handle.dropped_log_messages(), dropped);
+    }
 }
 
 #[tokio::test]

@@ -112,6 +112,17 @@ impl Client {
     }
 }
 
+/// The error cannot be encoded in that version, and that of the session has no error for it.
+#[tokio::test]
+async fn an_unsupported_version_of_a_request_is_refused_as_in_the_newest_revision() {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
+        let mut client = server().test_client(revision);
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2000-01-01"});
+        let error = client.request("tools/list", json!({"_meta": meta})).await.unwrap_err();
+        assert_eq!((error.code, &error.data.unwrap()["requested"]), (-32022, &json!("2000-01-01")), "{revision}");
+    }
+}
+
 #[tokio::test]
 async fn a_question_waits_until_the_client_is_initialized() {
     for revision in mcp_tests::revisions(|expected| expected.sessions) {

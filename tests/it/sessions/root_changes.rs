@@ -9,6 +9,7 @@ use mcp_runtime::Session;
 use tokio::sync::{Notify, mpsc};
 
 use super::*;
+use crate::layers::log::Log;
 
 fn announcing() -> Value {
     json!({"roots": {"listChanged": true}})
@@ -172,6 +173,9 @@ async fn changes_during_a_run_cause_one_more_run() {
     resume.notify_one();
     assert_eq!(runs.recv().await, Some(2));
     resume.notify_one();
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
     // The channel closes when the server is dropped, and no run has begun in the meantime.
     drop(client);
     assert_eq!(runs.recv().await, None);
@@ -180,6 +184,7 @@ async fn changes_during_a_run_cause_one_more_run() {
 
 #[tokio::test]
 async fn a_panic_does_not_prevent_the_next_run() {
+    let (log, _guard) = Log::listen();
     let (begun, mut runs) = mpsc::unbounded_channel();
     let server = server().on_roots_changed(move |_| {
         begun.send(()).unwrap();
@@ -190,6 +195,7 @@ async fn a_panic_does_not_prevent_the_next_run() {
         client.notify("notifications/roots/list_changed");
         assert_eq!(runs.recv().await, Some(()));
     }
+    assert!(!log.take("the function passed to `on_roots_changed` panicked").is_empty());
 }
 
 #[tokio::test]

@@ -43,7 +43,15 @@ fn command_line_options_are_recognized() {
     assert_eq!(stdout(&["--version"]), format!("mcp-tests {}\n", env!("CARGO_PKG_VERSION")));
 
     let help = stdout(&["--help"]);
-    for part in ["--grace <GRACE>", "[env: FIXTURE_GRACE] [default: 5000]", "--forward-log", "--call <TOOL> [JSON]"] {
+    for part in [
+        "--grace <GRACE>",
+        "[env: FIXTURE_GRACE] [default: 5000]",
+        "--forward-log",
+        "\n      --http <ADDRESS>          Serve HTTP on this address",
+        "--call <TOOL> [JSON]",
+        "\n\nEnvironment:\n  RUST_LOG                      Log filter",
+        "\n  MCP_ADDRESS_FILE              File to which",
+    ] {
         assert!(help.contains(part), "{part} is missing from\n{help}");
     }
 

@@ -39,6 +39,11 @@ fn panics_are_logged_with_their_backtraces() {
     for part in ["thread 'main' panicked at", "a secret\n", "stack backtrace:\n", "function panicked"] {
         assert!(log.contains(part), "{part}: {log}");
     }
+    let mut server = Running::start(fixture().env("RUST_LOG", "info").env("RUST_BACKTRACE", "0"));
+    server.send(&call(1, "panics", json!({})));
+    assert_eq!(server.receive()["id"], 1);
+    let log = log_of(server);
+    assert!(log.contains("a secret\n") && !log.contains("backtrace"), "{log}");
 }
 
 /// The warning appears once in a process, and only if the revision of the client deprecates the feature.
@@ -302,6 +307,18 @@ fn the_log_can_be_json() {
         assert_eq!((&event["fields"]["message"], &event["span"]), (&json!("inside"), &span));
         assert_eq!((&event["level"], &event["target"]), (&json!("INFO"), &json!("fixture")));
     }
+}
+
+/// `RUST_LOG` is not necessary for it.
+#[test]
+fn lines_of_json_name_their_request_by_default() {
+    let mut server = Running::start(fixture().env_remove("RUST_LOG").args(["--log-format", "json"]));
+    server.send(&call(1, "logs", json!({})));
+    assert_eq!(text(&server.receive()), "logged");
+    let log = log_of(server);
+    let line = log.lines().find(|line| line.contains("traced")).unwrap();
+    let event: Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&event["level"], &event["span"]["gen_ai.tool.name"]), (&json!("WARN"), &json!("logs")), "{line}");
 }
 
 #[test]

@@ -75,7 +75,8 @@ fn a_signal_lets_calls_in_flight_finish() {
 #[test]
 fn a_signal_ends_a_blocked_server() {
     for signals in [1, 2] {
-        let mut server = Running::start(fixture().args(["--grace", if signals == 1 { "100" } else { "60000" }]));
+        let grace = if signals == 1 { "100" } else { "60000" };
+        let mut server = Running::start(fixture().env("RUST_LOG", "warn").args(["--grace", grace]));
         server.send(&call(1, "add", json!({"a": 1, "b": 2})));
         server.receive();
         server.send(&call(2, "hang", json!({})));
@@ -84,6 +85,9 @@ fn a_signal_ends_a_blocked_server() {
             terminate(&server.child);
         }
         assert_eq!(server.child.wait().unwrap().code(), Some(0));
+        let mut log = String::new();
+        server.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(log.contains("ending the process with calls in flight"), "{log}");
     }
 }
 

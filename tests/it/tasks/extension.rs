@@ -85,6 +85,21 @@ async fn failures_appear_as_result_or_error() {
     }
 }
 
+/// No task is created for a function that cannot be called.
+#[tokio::test]
+async fn a_call_that_must_be_a_task_fails_if_its_arguments_are_invalid() {
+    /// Count, always as a task.
+    #[tool(task = "required")]
+    async fn counts(to: u8) -> u8 {
+        to
+    }
+
+    let mut client = ValidatingClient::connect(server(&Arc::default()).with::<counts>(), REVISION);
+    let refused = client.call("counts", json!({"to": "ten"})).await.unwrap();
+    assert_eq!((&refused["resultType"], &refused["isError"]), (&json!("complete"), &json!(true)), "{refused}");
+    assert!(text(&refused).starts_with("invalid arguments for `counts`"), "{refused}");
+}
+
 #[tokio::test]
 async fn blocking_functions_run_as_tasks() {
     let mut client = connect(&Arc::default());
@@ -132,6 +147,20 @@ async fn invalid_answers_are_asked_for_again() {
         let ended = client.wait_for_status(&id, "completed").await;
         assert_eq!(ended["result"]["isError"] == true, !succeeds, "{ended}");
     }
+}
+
+#[tokio::test]
+async fn a_task_can_ask_while_another_question_is_pending() {
+    let accept = |content: Value| json!({"action": "accept", "content": content});
+    let gate = Arc::<Gate>::default();
+    let mut client = ValidatingClient::connect(server(&gate).with::<asks_twice>(), REVISION);
+    let id = client.start_task("asks_twice", json!({})).await;
+    wait_for_inputs(&mut client, &id, &["name"]).await;
+    gate.open();
+    wait_for_inputs(&mut client, &id, &["confirm", "name"]).await;
+    let answers = json!({"name": accept(json!({"name": "Ada"})), "confirm": accept(json!({"confirm": true}))});
+    update(&mut client, &id, answers).await;
+    assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "Ada: true");
 }
 
 #[tokio::test]

@@ -155,6 +155,18 @@ async fn multi_input(ctx: &Context) -> Result<String, Fault> {
     Ok(names.join(" and "))
 }
 
+/// Ask a question, and another one once the gate opens.
+#[tool(task)]
+async fn asks_twice(gate: &Arc<Gate>, ctx: &Context) -> Result<String, Fault> {
+    let second = async {
+        gate.pass().await;
+        ctx.elicit::<Confirm>("confirm", "Sure?").await
+    };
+    let (name, confirm) = tokio::try_join!(ctx.elicit::<Name>("name", "Who?"), second)?;
+    let name = name.accepted().map_or_else(String::new, |form| form.name);
+    Ok(format!("{name}: {}", confirm.accepted().is_some_and(|form| form.confirm)))
+}
+
 /// Ask before and after the call becomes a task.
 #[tool(task = "deferred")]
 async fn ask_then_work(gate: &Arc<Gate>, ctx: &Context) -> Result<String, Fault> {

@@ -2,6 +2,7 @@
 //! killed.
 
 use mcp_runtime::{
+    ask::SampleRequest,
     auth::Principal,
     backend::{MemoryBackend, RecordCondition, Records},
 };
@@ -33,10 +34,14 @@ fn connect_to_be_asked(backend: &Arc<MemoryBackend>, gate: &Arc<Gate>) -> Valida
 
 /// Connects a client that declares that it can be asked, and leaves the answers to the test.
 fn connect_answering(backend: &Arc<MemoryBackend>, gate: &Arc<Gate>) -> ValidatingClient {
+    connect_declaring(backend, gate, &json!({"elicitation": {}}))
+}
+
+fn connect_declaring(backend: &Arc<MemoryBackend>, gate: &Arc<Gate>, capabilities: &Value) -> ValidatingClient {
     let mut client = connect(backend, gate, SESSION);
     client.client = TestClient::uninitialized(start(backend, gate), SESSION).with_extension(Principal::new("ada"));
     let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": SESSION.as_str(), "capabilities": {"elicitation": {}},
+        "protocolVersion": SESSION.as_str(), "capabilities": capabilities,
         "clientInfo": {"name": "t", "version": "1"}}});
     client.client.send_raw(capable.to_string().as_bytes());
     client.client.notify("notifications/initialized", json!({}));
@@ -123,6 +128,38 @@ async fn a_session_without_the_capability_is_not_asked() {
     for result in [task.unwrap(), call.unwrap()] {
         assert_eq!(result["isError"], true);
         assert_eq!(text(&result), "the client has not declared the capability `elicitation`");
+    }
+}
+
+/// The newest request has asked a question, and cannot ask the next one.
+#[tokio::test]
+async fn an_older_request_asks_what_the_newest_one_cannot() {
+    /// Ask the user, then the model.
+    #[tool(task)]
+    async fn asks_user_and_model(ctx: &Context) -> Result<String, Fault> {
+        let _ = ctx.elicit::<Confirm>("confirm", "Sure?").await?;
+        Ok(ctx.sample(SampleRequest::new("Which?")).await?.text())
+    }
+
+    let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
+    let mut creator = connect_to_be_asked(&backend, &gate);
+    let server = start(&backend, &gate).with::<asks_user_and_model>();
+    let client = server.test_client(SESSION).with_extension(Principal::new("ada"));
+    creator.client = client.answering(|_| panic!("only requests for the result are asked"));
+    let mut older = connect_declaring(&backend, &gate, &json!({"elicitation": {}, "sampling": {}}));
+    let mut newer = connect_answering(&backend, &gate);
+    let id = creator.start_task("asks_user_and_model", json!({})).await;
+    let first = older.send("tasks/result", json!({"taskId": id}));
+    until_method(&mut older, "elicitation/create").await;
+    let second = newer.send("tasks/result", json!({"taskId": id}));
+    let question = until_method(&mut newer, "elicitation/create").await;
+    answer(&mut newer, &question, &json!({"confirm": true}));
+    let question = until_method(&mut older, "sampling/createMessage").await;
+    let sampled = json!({"role": "assistant", "content": {"type": "text", "text": "this"}, "model": "m"});
+    let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": sampled});
+    older.client.send_raw(response.to_string().as_bytes());
+    for (client, request) in [(&mut older, first), (&mut newer, second)] {
+        assert_eq!(text(&client.answer(request, "tasks/result").await.unwrap()), "this");
     }
 }
 

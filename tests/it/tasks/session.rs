@@ -172,6 +172,25 @@ async fn one_request_at_a_time_asks_a_question() {
 }
 
 #[tokio::test]
+async fn a_pending_question_is_not_repeated_with_the_next_one() {
+    let gate = Arc::<Gate>::default();
+    let mut client = ValidatingClient::connect(server(&gate), REVISION);
+    let server = server(&gate).with::<asks_twice>();
+    client.client = server.test_client(REVISION).answering(|_| Value::Null);
+    let id = client.start_task("asks_twice", json!({})).await;
+    client.wait_for_status(&id, "input_required").await;
+    client.notifications();
+    client.send("tasks/result", json!({"taskId": id}));
+    let mut received = client.wait_for_notifications(1).await;
+    gate.open();
+    received.append(&mut client.wait_for_notifications(1).await);
+    client.task_request("tasks/get", &id).await.unwrap();
+    received.append(&mut client.notifications());
+    let messages: Vec<_> = received.iter().map(|it| it["params"]["message"].as_str().unwrap_or_default()).collect();
+    assert_eq!(messages, ["Who?", "Sure?"], "{received:?}");
+}
+
+#[tokio::test]
 async fn an_error_response_of_the_client_fails_the_task() {
     let mut client = connect(&Arc::default());
     client.client = TestClient::uninitialized(server(&Arc::default()), REVISION);

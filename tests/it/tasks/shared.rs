@@ -3,13 +3,14 @@
 use std::fmt;
 
 use mcp_runtime::{
-    __private::{BackendHook, BackendOperation, TestBackend},
+    __private::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     auth::Principal,
     backend::{Backend, BackendError, BackendFuture, MemoryBackend, RecordCondition, Records as _},
 };
 use mcp_tests::backend::{Health, UnreliableBackend};
 
 use super::*;
+use crate::layers::log::Log;
 
 /// Makes operations on records take a while, as over a network. The function decides by the key and the new value which
 /// of them fail.
@@ -252,6 +253,93 @@ async fn a_result_outlives_a_failure_of_the_backend() {
     }
 }
 
+/// The backend is not flooded while it fails, and operators learn of it once.
+#[tokio::test(start_paused = true)]
+async fn attempts_to_store_a_result_become_rare() {
+    let (log, _guard) = Log::listen();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&attempts);
+    let backend = failing_backend(move |_, value| {
+        count.fetch_add(usize::from(is_outcome(value)), Ordering::SeqCst);
+        is_outcome(value)
+    });
+    let gate = Arc::<Gate>::default();
+    gate.open();
+    let mut client = connect(server(&gate).backend(backend), Revision::V2026_07_28);
+    client.start_task("work", json!({"label": "it"})).await;
+    sleep(Duration::from_secs(10)).await;
+    let attempts = attempts.load(Ordering::SeqCst);
+    assert!((3..20).contains(&attempts), "{attempts}");
+    assert_eq!(log.take("cannot store the outcome of a task").len(), 1);
+}
+
+/// A subscriber is notified once the backend responds, and after a short failure soon. A task that has ended is not read
+/// again.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_outlives_failures_of_the_backend() {
+    let (failing, reads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (failures, count) = (Arc::clone(&failing), Arc::clone(&reads));
+    let backend = failing_backend(move |key, value| {
+        let is_read = key.starts_with("mcp/1/task:") && value.is_empty();
+        count.fetch_add(usize::from(is_read), Ordering::SeqCst);
+        is_read && failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    });
+    let gate = Arc::<Gate>::default();
+    let mut client = connect(server(&gate).backend(backend), Revision::V2026_07_28);
+    let id = client.start_task("work", json!({"label": "it"})).await;
+    failing.store(7, Ordering::SeqCst);
+    client.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(client.notifications().len(), 1, "the acknowledgement");
+    sleep(Duration::from_secs(18)).await;
+    assert_eq!(client.notifications()[0]["params"]["status"], "working");
+    failing.store(1, Ordering::SeqCst);
+    gate.open();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.notifications()[0]["params"]["status"], "completed");
+    let before = reads.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(reads.load(Ordering::SeqCst), before);
+}
+
+/// Delays the storage of large results until the gate opens.
+#[derive(Debug)]
+struct DelayedResults(Arc<Gate>);
+
+impl BackendHook for DelayedResults {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        if !(operation.method == BackendMethod::Set && operation.key.starts_with("mcp/1/task-result/")) {
+            return run;
+        }
+        Box::pin(async move {
+            self.0.pass().await;
+            run.await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_a_cancellation_overtakes_is_deleted() {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
+        let (gate, stored) = (Arc::<Gate>::default(), Arc::<Gate>::default());
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(DelayedResults(Arc::clone(&stored))));
+        let mut client = connect(server(&gate).backend(Arc::clone(&backend)), revision);
+        let id = client.start_task("long_text", json!({"length": 3000})).await;
+        gate.open();
+        wait_until(|| stored.entered() == 1).await;
+        client.task_request("tasks/cancel", &id).await.unwrap();
+        stored.open();
+        client.run_another_task().await;
+        assert_eq!((stored.permits.available_permits(), stored.dropped()), (0, 0), "{revision}: it was stored");
+        assert!(backend.get(&format!("mcp/1/task-result/{id}")).await.unwrap().is_none(), "{revision}");
+        assert_eq!(status(&mut client, &id).await, "cancelled", "{revision}");
+    }
+}
+
 /// A client must not take a result that is gone for an empty one.
 #[tokio::test]
 async fn a_task_whose_result_is_gone_is_unknown() {
@@ -270,6 +358,18 @@ async fn a_task_whose_result_is_gone_is_unknown() {
 
 fn is_outcome(value: &[u8]) -> bool {
     String::from_utf8_lossy(value).contains("outcome")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_stored_once_the_backend_responds() {
+    let failures = AtomicUsize::new(2);
+    let backend = failing_backend(move |_, value| {
+        String::from_utf8_lossy(value).contains("elicitation/create")
+            && failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    });
+    let mut client = connect(server(&Arc::default()).backend(backend), Revision::V2026_07_28);
+    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+    client.wait_for_status(&id, "input_required").await;
 }
 
 #[tokio::test(start_paused = true)]

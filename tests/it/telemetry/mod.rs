@@ -9,8 +9,8 @@ use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
     Context, Elicit, Fault, HttpOptions, Revision, Server,
-    ask::Answer,
-    auth::{Identity, Principal},
+    ask::{Answer, Ask as _, Elicitation},
+    auth::{Identity, IdentityFromExtensions, Principal, Scopes},
     backend::MemoryBackend,
     function::MethodEntry,
     layers::{Call, Next, Outcome, from_fn},

@@ -207,6 +207,48 @@ async fn operations_that_are_not_sampled_are_measured_if_telemetry_wants_it() {
     }
 }
 
+#[tokio::test]
+async fn telemetry_sees_no_span_that_nothing_records() {
+    let _guard = set_default(tracing_subscriber::registry().with(LevelFilter::OFF));
+    let recorder = Arc::new(Recorder::default());
+    let client = server(&recorder).test_client(Revision::V2025_11_25);
+    let mut client = client.answering(|_| json!({"action": "decline"}));
+    client.call("asks", ()).await.unwrap();
+    let params = json!({"name": "runs", "arguments": {"fails": false}, "task": {}});
+    let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
+    client.request("tasks/result", json!({"taskId": task})).await.unwrap();
+    let recorded = recorder.take();
+    for side in ["server ", "client ", "task "] {
+        assert!(recorded.iter().any(|line| line.starts_with(side)), "{side}: {recorded:?}");
+    }
+    assert_eq!(*recorder.traces.lock().unwrap(), [""; 0]);
+}
+
+/// A batch is rejected as a whole. Each of its requests is an operation.
+#[tokio::test]
+async fn the_requests_of_a_rejected_batch_are_measured() {
+    let spans = Spans::default();
+    let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
+    let recorder = Arc::new(Recorder::default());
+    let server = server(&recorder).authenticate(IdentityFromExtensions::default());
+    let server = server.require_scopes_for(|entry| entry.name == "add", Scopes::any(["admin"]));
+    let client = client(server, TRANSPORTS[1], Revision::V2025_03_26);
+    let mut client = client.with_extension(Identity::new("ada"));
+    client.tools().await.unwrap();
+    recorder.take();
+    spans.0.lock().unwrap().clear();
+    let call =
+        |id: u32, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
+    client.send_raw(json!([call(98, "fails"), call(99, "add")]).to_string().as_bytes());
+    while recorder.operations.lock().unwrap().len() < 2 {
+        tokio::time::timeout(Duration::from_millis(5), client.next_lines()).await.ok();
+    }
+    let expected = format!("server tools/call - 2025-03-26 {} - -32600", TRANSPORTS[1]);
+    assert_eq!(recorder.take(), [&*expected; 2]);
+    let span = spans.take("mcp.request", "tools/call").await;
+    assert_eq!(span["mcp.protocol.version"], "2025-03-26", "{span:?}");
+}
+
 /// Telemetry that panics whenever it is called.
 struct Broken;
 

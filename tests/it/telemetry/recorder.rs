@@ -27,7 +27,10 @@ pub(super) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     pub(super) operations: Mutex<Vec<String>>,
+    /// The trace contexts of messages, with `-` for those that have none.
     pub(super) traces: Mutex<Vec<String>>,
+    /// The contexts of the earlier requests that requests continue.
+    pub(super) continued: Mutex<Vec<TraceCarrier<'static>>>,
     pub(super) streams: Mutex<Vec<&'static str>>,
     pub(super) names_users: bool,
     /// Whether operations are measured, none of which is sampled. If absent, all of them are sampled.
@@ -66,7 +69,13 @@ impl Telemetry for Recorder {
             let fields = TraceCarrier::KEYS.into_iter().filter_map(|key| Some(format!("{key}={}", carrier.get(key)?)));
             fields.collect::<Vec<_>>().join(" ")
         };
-        self.traces.lock().unwrap().push(format!("[{}] [{}]", fields(&trace.meta()), fields(&trace.headers())));
+        let sent = format!("[{}] [{}]", fields(&trace.meta()), fields(&trace.headers()));
+        self.traces.lock().unwrap().push(if trace.is_empty() { "-".to_owned() } else { sent });
+    }
+
+    fn span_continues(&self, _: &Span, earlier: &TraceCarrier<'_>) {
+        let traceparent = earlier.traceparent.as_deref().map(|text| text.to_owned().into());
+        self.continued.lock().unwrap().push(TraceCarrier { traceparent, ..TraceCarrier::default() });
     }
 
     fn inject(&self, _: &Span) -> TraceCarrier<'static> {

@@ -187,5 +187,6 @@ async fn statistics_have_the_same_order_and_count_what_happens() {
     assert!(value("mcp.server.calls.active", None) >= 1);
     assert_eq!(value("mcp.server.sessions", None), 1);
     assert!(value("mcp.server.buffer.limit", Some("responses")) > 0);
+    assert!(value("mcp.server.blocking.limit", None) > value("mcp.server.blocking.active", None));
     assert_eq!(keys(&stats.read()), keys(&before));
 }

@@ -17,9 +17,11 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
     let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
     let (own, other) = (format!("traceparent={TRACE}"), format!("traceparent={OTHER_TRACE}"));
     for (meta, headers, expected) in [
-        (json!({}), &[][..], "[] []".to_owned()),
+        (json!({}), &[][..], "-".to_owned()),
         (json!({"traceparent": TRACE}), &[], format!("[{own}] []")),
         (json!({}), &[("traceparent", TRACE)], format!("[] [{own}]")),
+        (json!({}), &[("baggage", "x=1")], "[] [baggage=x=1]".to_owned()),
+        (json!({}), &[("tracestate", "a=1")], "-".to_owned()),
         (json!({"traceparent": TRACE}), &[("traceparent", OTHER_TRACE)], format!("[{own}] [{other}]")),
         (
             json!({"traceparent": TRACE, "tracestate": "a=1", "baggage": "user=ada"}),
@@ -43,7 +45,7 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
             &[("traceparent", "x")],
             "[] []".to_owned(),
         ),
-        (json!([]), &[], "[] []".to_owned()),
+        (json!([]), &[], "-".to_owned()),
     ] {
         for (revision, transport) in
             Revision::ALL.into_iter().flat_map(|it| TRANSPORTS.map(|transport| (it, transport)))
@@ -63,6 +65,20 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
             assert_eq!(*recorder.traces.lock().unwrap(), [&*expected], "{revision} {transport} {meta} {headers:?}");
         }
     }
+}
+
+/// The client repeats a call with its answer in a request of its own.
+#[tokio::test]
+async fn a_call_with_an_answer_continues_the_call_that_has_asked() {
+    let spans = Spans::default();
+    let _guard = set_default(tracing_subscriber::registry().with(spans));
+    let recorder = Arc::new(Recorder::default());
+    let mut client = server(&recorder)
+        .test_client(Revision::V2026_07_28)
+        .answering(|_| json!({"action": "accept", "content": {"sure": true}}));
+    assert_eq!(client.call("asks", ()).await.unwrap().text(), "true");
+    let earlier = TraceCarrier { traceparent: Some(TRACE.into()), ..TraceCarrier::default() };
+    assert_eq!(*recorder.continued.lock().unwrap(), [earlier]);
 }
 
 /// Become a task.
@@ -300,6 +316,7 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
             for (field, value) in [
                 ("otel.name", "elicitation/create"),
                 ("otel.kind", "client"),
+                ("trace_id", "recorded"),
                 ("mcp.method.name", "elicitation/create"),
                 ("mcp.protocol.version", "2025-11-25"),
                 ("jsonrpc.request.id", &*request["id"].to_string()),
@@ -310,6 +327,75 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
                 assert_eq!(span.get(field).map_or("-", |value| value), value, "{field}: {span:?}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn requests_to_the_client_without_a_response_are_errors_of_their_own() {
+    /// Ask, and wait for a moment.
+    #[tool]
+    async fn asks_briefly(ctx: &Context) -> Result<bool, Fault> {
+        let question = Elicitation::<Sure>::new("sure", "Are you sure?").timeout(Duration::from_millis(5));
+        Ok(ctx.ask(question).await?.is_accepted())
+    }
+
+    let spans = Spans::default();
+    let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
+    for (tool, error) in [("asks_briefly", "timeout"), ("asks", "cancelled")] {
+        let recorder = Arc::new(Recorder::default());
+        let server = server(&recorder).with::<asks_briefly>();
+        let mut client = server.test_client(Revision::V2025_11_25).answering(|_| Value::Null);
+        client.tools().await.unwrap();
+        recorder.take();
+        let call = json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": {"name": tool}});
+        client.send_raw(call.to_string().as_bytes());
+        if error == "cancelled" {
+            client.notify("notifications/cancelled", json!({"requestId": 99}));
+        }
+        let mut recorded = Vec::new();
+        for _ in 0..1000 {
+            if recorded.iter().any(|line: &String| line.starts_with("client ")) {
+                break;
+            }
+            tokio::time::timeout(Duration::from_millis(5), client.next_lines()).await.ok();
+            recorded.append(&mut recorder.take());
+        }
+        let expected = format!("client elicitation/create - 2025-11-25 pipe {error} -");
+        assert!(recorded.contains(&expected), "{recorded:?}");
+        let span = spans.take("mcp.client_request", "elicitation/create").await;
+        assert_eq!((&*span["error.type"], &*span["otel.status_code"]), (error, "error"), "{span:?}");
+    }
+}
+
+/// The second round of a call is linked to the first one.
+#[tokio::test]
+async fn only_a_recorded_span_continues_an_earlier_one() {
+    #[derive(Default)]
+    struct Continued(Mutex<Vec<String>>);
+
+    impl Telemetry for Continued {
+        fn inject(&self, _: &Span) -> TraceCarrier<'static> {
+            TraceCarrier { traceparent: Some(TRACE.into()), ..TraceCarrier::default() }
+        }
+
+        fn span_continues(&self, _: &Span, earlier: &TraceCarrier<'_>) {
+            self.0.lock().unwrap().extend(earlier.get("traceparent").map(str::to_owned));
+        }
+    }
+
+    for (level, expected) in [(LevelFilter::TRACE, &[TRACE][..]), (LevelFilter::OFF, &[])] {
+        let _first = set_default(tracing_subscriber::registry().with(LevelFilter::TRACE));
+        let telemetry = Arc::new(Continued::default());
+        let server = Server::empty("continued", "1.0.0").with::<asks>().telemetry(Arc::clone(&telemetry));
+        let mut client = server.test_client(Revision::V2026_07_28);
+        let capabilities = json!({"elicitation": {}});
+        let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+        let mut params = json!({"name": "asks", "arguments": {}, "_meta": meta});
+        params["requestState"] = client.request("tools/call", params.clone()).await.unwrap()["requestState"].take();
+        params["inputResponses"] = json!({"sure": {"action": "decline"}});
+        let _second = set_default(tracing_subscriber::registry().with(level));
+        client.request("tools/call", params).await.unwrap();
+        assert_eq!(*telemetry.0.lock().unwrap(), expected, "{level}");
     }
 }
 

@@ -142,3 +142,26 @@ async fn a_mounted_service_is_drained_before_it_shuts_down() {
     service.graceful_shutdown(Duration::ZERO).await;
     assert!(!service.is_ready().await);
 }
+
+/// The calls have the whole grace period.
+#[tokio::test(start_paused = true)]
+async fn a_mounted_service_ends_subscriptions_before_calls() {
+    let grace = Duration::from_secs(5);
+    let server = server();
+    let _handle = server.handle();
+    let service = service(server);
+    let [mut subscribed, mut calling] =
+        [(); 2].map(|()| TestClient::over_http(service.clone(), "/mcp", Revision::V2026_07_28));
+    let listen = subscribed.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let call = calling.send_request("tools/call", json!({"name": "wait", "arguments": {}}));
+    for client in [&mut subscribed, &mut calling] {
+        tokio::time::timeout(Duration::from_millis(1), client.next_lines()).await.ok();
+    }
+    let began = tokio::time::Instant::now();
+    let shutdown = tokio::spawn(async move { service.graceful_shutdown(grace).await });
+    subscribed.response(listen).await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(calling.response(call).await.unwrap_err().message, "the server is shutting down");
+    assert!(began.elapsed() >= grace);
+    shutdown.await.unwrap();
+}

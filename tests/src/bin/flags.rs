@@ -27,7 +27,7 @@ async fn connect(url: &str, server: &str) -> Result<MemoryBackend, String> {
     }
 }
 
-mcp_runtime::backend_connector!(["test", "tests"], connect);
+mcp_runtime::backend_connector!(["tests", "test"], connect);
 
 #[server]
 #[expect(clippy::too_many_arguments, reason = "one of each kind")]
@@ -52,7 +52,8 @@ fn main(
     hosts: Vec<String>,
     cache: Option<bool>,
     detail: Option<Detail>,
+    #[arg(default = true)] color: bool,
 ) -> Server {
     let given = format!("{db} {max_connections} {verbose} {labels:?} {ports:?} {retries} {cache:?} {detail:?}");
-    server.title(hosts.join(" ")).with_state(Given(given))
+    server.title(format!("{} {color}", hosts.join(" "))).with_state(Given(given))
 }

@@ -110,6 +110,33 @@ mod tests {
         Entry::Message { header, line: format!("message {number}").as_bytes() }.encode()
     }
 
+    /// An append that seemed to fail may have taken effect.
+    #[test]
+    fn a_writer_recognizes_what_the_log_contains() {
+        let mut cursor = Cursor::new(0);
+        for number in 1..=2 {
+            assert!(cursor.accept(&EventLogEntry::new(LogPosition::new(number), message(number).as_slice())).is_some());
+        }
+        assert_eq!([1, 2, 3].map(|number| cursor.contains(&message(number))), [true, true, false]);
+    }
+
+    /// The owner may be gone before it writes the answers again.
+    #[test]
+    fn a_log_that_has_lost_an_answer_is_not_answered_again() {
+        let entry = |position, entry: Vec<u8>| EventLogEntry::new(LogPosition::new(position), entry);
+        for is_answered in [false, true] {
+            let mut cursor = Cursor::new(0);
+            assert!(cursor.accept(&entry(1, message(1))).is_some());
+            if is_answered {
+                assert!(cursor.accept(&entry(2, Entry::Answered.encode())).is_none());
+            }
+            cursor.rewind(0);
+            assert!(!cursor.contains(&Entry::Answered.encode()));
+            let lost = cursor.accept(&entry(1, Entry::Lost(b"lost").encode()));
+            assert_eq!(lost.is_none(), is_answered);
+        }
+    }
+
     #[test]
     fn every_reader_sees_each_event_once() {
         let lost = || Entry::Lost(b"lost").encode();

@@ -180,13 +180,80 @@ impl Drop for Appending<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, pin::pin, task::Poll};
+    use std::{
+        future::poll_fn,
+        pin::pin,
+        sync::{
+            OnceLock,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::Poll,
+        time::Duration,
+    };
+
+    use tokio::time::{Instant, timeout};
 
     use super::*;
     use crate::{
-        backend::{Backend, MemoryBackend},
+        backend::{Backend, BackendFuture, MemoryBackend},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
         transport::http::sse::stream::MAX_LOGGED_BYTES,
     };
+
+    /// Lets another replica append an entry to a log before each of the next appends.
+    #[derive(Debug, Default)]
+    struct Rival {
+        log: OnceLock<StreamLog>,
+        appends: AtomicUsize,
+    }
+
+    impl BackendHook for Rival {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            operation: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            let left = || self.appends.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            match self.log.get() {
+                Some(log) if operation.method == BackendMethod::Append && left().is_ok() => Box::pin(async move {
+                    let last = log.keep_alive(u64::from(u32::MAX)).await?.last();
+                    log.keep_alive(last.number()).await?;
+                    run.await
+                }),
+                _ => run,
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_append_that_conflicts_repeatedly_lets_others_finish() {
+        for (conflicts, waits) in [(MAX_CONFLICTS - 1, false), (MAX_CONFLICTS, true)] {
+            let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Rival::default()));
+            let rival: Arc<dyn Backend> = Arc::new(backend.other_process());
+            backend.log.set(StreamLog::new(&rival, "session", 0)).unwrap();
+            backend.appends.store(conflicts, Ordering::Relaxed);
+            let own: Arc<dyn Backend> = Arc::clone(&backend) as _;
+            let log = StreamLog::new(&own, "session", 0);
+            let begun = Instant::now();
+            let last = LocalEntries::default().append(&log, &[vec![0]], MAX_LOGGED_BYTES).await;
+            assert_eq!(last, Ok(conflicts as u64 + 1));
+            assert_eq!(begun.elapsed() > Duration::ZERO, waits, "{conflicts}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_that_was_lost_begins_anew() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        let (log, local) = (StreamLog::new(&backend, "session", 0), LocalEntries::default());
+        for expected in [1, 2, 1] {
+            let entries = [vec![0]];
+            let append = local.append(&log, &entries, MAX_LOGGED_BYTES);
+            assert_eq!(timeout(Duration::from_secs(60), append).await, Ok(Ok(expected)));
+            if expected == 2 {
+                log.remove().await.unwrap();
+            }
+        }
+    }
 
     /// A writer whose next append begins as soon as the last one has ended does not keep a response waiting.
     #[tokio::test]

@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn states_beyond_the_limits_replace_the_oldest_ones() {
-        for (size, fits) in [(0, MAX_STATES), (MAX_STATE_LEN / 2, 7)] {
+        let largest = MAX_STATE_LEN - json(&state("")).unwrap().len();
+        for (size, fits) in [(0, MAX_STATES), (MAX_STATE_LEN / 2, 7), (largest, MAX_BYTES / MAX_STATE_LEN)] {
             let states = KeptStates::new(TTL);
             let ids: Vec<_> = (0..fits + 2).map(|_| states.keep(&[0; 32], state(&"x".repeat(size))).unwrap()).collect();
             let opens: Vec<_> = ids.iter().map(|id| states.open(&[0; 32], id).is_ok()).collect();

@@ -112,3 +112,42 @@ impl Session {
         self.lifecycle.begun(&self.lifecycle.has_ended).await;
     }
 }
+
+#[cfg(all(test, feature = "cluster", feature = "http"))]
+mod tests {
+    use super::*;
+    use crate::{
+        backend::{BackendFuture, MemoryBackend},
+        cluster::Cluster,
+        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+    };
+
+    /// Makes every operation take a millisecond.
+    #[derive(Debug)]
+    struct Slow;
+
+    impl BackendHook for Slow {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            _: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            Box::pin(async {
+                sleep(Duration::from_millis(1)).await;
+                run.await
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backend_is_seldom_asked_whether_the_client_reads_elsewhere() {
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Slow));
+        let session = Session::for_test();
+        session.set_id(&"session".into());
+        let replica = Cluster::for_test(Arc::clone(&backend) as _, Duration::from_secs(60));
+        session.pending_requests.number_by(&replica);
+        assert!(session.until_read(Duration::from_secs(4)).await.is_err());
+        let operations = backend.operations();
+        assert!((10..=30).contains(&operations), "{operations} in 4 seconds");
+    }
+}

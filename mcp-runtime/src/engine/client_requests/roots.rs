@@ -97,6 +97,19 @@ impl SingleFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::ask::AskOptions;
+
+    #[test]
+    fn an_answer_is_cached_up_to_the_maximum_size() {
+        let (key, params, options) = ("roots".to_owned(), "{}".to_owned(), AskOptions::default());
+        let capabilities = &[Capability::Roots];
+        let question = Question { key, method: "roots/list", params, capabilities, options, tracked: None };
+        for (size, is_cached) in [(MAX_CACHED_BYTES, true), (MAX_CACHED_BYTES + 1, false)] {
+            let (cache, answer) = (RootsCache::new(r#"{"roots":{"listChanged":true}}"#), "x".repeat(size));
+            cache.store(&question, cache.version(), &answer);
+            assert_eq!(cache.answer(&question).is_some(), is_cached, "{size}");
+        }
+    }
 
     /// Every sequence of calls and ends of a run: one run at a time, and another one if it was called meanwhile.
     #[test]

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use super::{
     key::TaskKey,
-    store::{TaskStore, Updated},
+    store::TaskStore,
     task::{Task, TaskError},
 };
 use crate::{backend::Backoff, random::log_id};

@@ -3,13 +3,17 @@
 use std::{
     future::pending,
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Waker},
     time::Duration,
 };
 
 use super::{
     key::{TASKS, TaskKey, hash, test_key},
+    reader::TaskReader,
     store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskStatus},
 };
@@ -185,6 +189,38 @@ async fn a_result_that_could_not_be_stored_uses_no_memory() {
     }
     *backend.0.lock().unwrap() = None;
     assert!(finish(&store, &task, &large).await);
+}
+
+/// Refuses to write records a number of times.
+#[derive(Debug, Default)]
+struct TemporaryFailure(AtomicUsize);
+
+impl BackendHook for TemporaryFailure {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        let is_refused = operation.method == BackendMethod::Set
+            && self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if is_refused { Box::pin(async { Err(BackendError::Unavailable("test".to_owned())) }) } else { run }
+    }
+}
+
+/// The first pauses between the attempts add up to 3.1 seconds.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_ends_lets_another_one_ask_once_the_backend_responds() {
+    let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(TemporaryFailure::default()));
+    let store = Arc::new(TaskStore::new(Arc::clone(&backend) as _, None, SERVER));
+    let task = insert(&store, "a", '1', LIMITS).await.unwrap();
+    let mut reader = TaskReader::new(Arc::clone(&store), task.key.clone());
+    assert!(reader.claim(task.clone()).await.unwrap().is_some_and(|task| reader.may_ask(&task)));
+    backend.0.store(5, Ordering::SeqCst);
+    drop(reader);
+    for (seconds, is_held) in [(1, true), (3, false)] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        assert_eq!(store.read(&task.key).await.unwrap().unwrap().state.reader.is_some(), is_held);
+    }
 }
 
 #[tokio::test(start_paused = true)]

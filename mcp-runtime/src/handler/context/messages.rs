@@ -170,6 +170,15 @@ mod tests {
         runtime.block_on(check_distances());
     }
 
+    #[test]
+    fn integral_amounts_are_written_without_a_fraction() {
+        for (amount, expected) in [(3.0, "3"), (-0.5, "-0.5"), (1e15, "1000000000000000"), (1e300, "1e+300")] {
+            let mut out = Vec::new();
+            write_number(&mut out, amount);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
     async fn check_distances() {
         let limiter = ProgressLimiter::default();
         for (millis, done, total, admitted) in [

@@ -135,3 +135,21 @@ impl<'a> EntryInfo<'a> {
         self.source.is_some_and(|source| C::entries().iter().any(|entry| std::ptr::eq(&entry.common().source, source)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+    use crate::{Context, handler::entry::ToolEntry};
+
+    #[test]
+    fn a_group_forgets_entries_that_do_not_exist_any_more() {
+        let group = EntryGroup::default();
+        for _ in 0..3 {
+            let run = async |_: Map<String, Value>, _: Context| "a";
+            group.add(&[ToolEntry::new("a", json!({"type": "object"}), run).into()]);
+            assert_eq!(group.0.lock().len(), 1);
+        }
+    }
+}

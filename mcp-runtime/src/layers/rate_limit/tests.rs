@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -22,12 +22,13 @@ use crate::{
 
 const PROCESSES: usize = 3;
 
-/// Makes responses with the time slow, or all operations fail or hang.
+/// Makes responses with the time slow, or all operations fail or hang, or lets another process write each record first.
 #[derive(Debug, Default)]
 struct Trouble {
     slows_time: AtomicBool,
     fails: AtomicBool,
     hangs: AtomicBool,
+    rival: OnceLock<Arc<TestBackend<Trouble>>>,
 }
 
 impl BackendHook for Trouble {
@@ -38,7 +39,13 @@ impl BackendHook for Trouble {
     ) -> BackendFuture<'a, T> {
         let is_slow = operation.method == BackendMethod::Now && self.slows_time.load(Ordering::Relaxed);
         let (fails, hangs) = (self.fails.load(Ordering::Relaxed), self.hangs.load(Ordering::Relaxed));
+        let rival = self.rival.get().filter(|_| operation.method == BackendMethod::Set);
+        let rival = rival.map(|rival| (rival, operation.key.to_owned()));
         Box::pin(async move {
+            if let Some((rival, key)) = rival {
+                sleep(Duration::from_millis(1)).await;
+                rival.set(&key, RecordCondition::Always, b"0".to_vec(), Duration::from_secs(3600)).await?;
+            }
             if hangs {
                 std::future::pending::<()>().await;
             }
@@ -201,7 +208,10 @@ async fn the_number_of_records_is_bounded_and_evicted_budgets_are_kept() {
         assert!(service.call(last, &key.to_string()).await);
         assert!(service.backend.count("rates").await.unwrap() <= 20);
     }
-    assert!(service.call(last, "first").await, "this process counts on its own, since it has too many records");
+    for _ in 0..100 {
+        assert!(service.call(last, "first").await, "this process counts on its own, since it has too many records");
+    }
+    assert!(!service.call(last, "first").await, "it does count");
     assert!(!service.call(0, "first").await, "others do not");
     advance(Duration::from_secs(101)).await;
     assert_eq!(service.backend.count("rates").await, Ok(0));
@@ -270,6 +280,56 @@ async fn calls_wait_for_one_attempt_at_most_while_the_backend_fails() {
             assert!(backend.operations() - operations <= 2, "{hangs}: {}", backend.operations() - operations);
             advance(Duration::from_secs(3)).await;
         }
+    }
+}
+
+/// Whenever a process tries to take a share, another one has just changed the record.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_rejected_if_the_record_changes_too_often() {
+    let mut service = Service::new(Duration::from_secs(1), 100);
+    let backend = service.start(10_000);
+    backend.rival.set(Arc::new(backend.other_process())).unwrap();
+    assert!(!service.call(PROCESSES, "").await);
+}
+
+/// Calls that wait for the backend are told when a share is available, if the budget does not suffice for them or if the
+/// record changes too often.
+#[test]
+fn calls_that_get_no_share_are_told_how_long_to_wait() {
+    let second = Duration::from_secs(1);
+    let (rate, now) = (Rate::new(Quota { interval: second, burst: 3 }), 1_000_000_000_000);
+    for (left, expected) in [(Some(1), [Ok(()), Err(second), Err(second)]), (None, [Err(second); 3])] {
+        let mut account = Account::default();
+        let waiting = [(); 3].map(|()| match account.wait(rate) {
+            Admission::Waiting(verdict) => verdict,
+            Admission::Decided(verdict) => panic!("{verdict:?}"),
+        });
+        match left {
+            Some(left) => {
+                account.learn(Some((RecordVersion::new(1), now + rate.cost(rate.burst - left))));
+                let change = account.plan(rate, now).unwrap();
+                account.settle(rate, &change, RecordVersion::new(2), now);
+            }
+            None => account.give_up(rate, now),
+        }
+        assert_eq!(waiting.map(|mut verdict| verdict.try_recv()), expected.map(Ok), "{left:?}");
+        assert_eq!(account.decide(rate, now), Some(Err(second)), "{left:?}");
+    }
+}
+
+/// While the backend is asked, it may write a record that is full a period later.
+#[test]
+fn a_budget_expires_with_its_record() {
+    let rate = Rate::new(Quota { interval: Duration::from_secs(1), burst: 3 });
+    let now = 1_000_000_000_000;
+    for (known, asks, expected) in
+        [(None, false, None), (Some(1), false, Some(1)), (None, true, Some(3)), (Some(1), true, Some(3))]
+    {
+        let mut account = Account::default();
+        account.learn(known.map(|calls| (RecordVersion::new(1), now + rate.cost(calls))));
+        assert!(!asks || account.begin_asking());
+        let expected = expected.map_or(0, |calls| now + rate.cost(calls));
+        assert_eq!(account.expires(rate, now), expected, "{known:?} {asks}");
     }
 }
 

@@ -278,6 +278,7 @@ mod tests {
             (Some("-42.0"), Some("-42"), true),
             (Some("42"), Some("43"), false),
             (Some("nan"), Some("42"), false),
+            (Some("+42"), Some("42"), false),
             (Some("9007199254740991.0"), Some("9007199254740991"), true),
             (Some("9007199254740993"), Some("9007199254740993"), true),
             // A proxy must not route by a number that differs from the number in the body.

@@ -308,4 +308,17 @@ mod tests {
             output.pending()
         );
     }
+
+    /// The beginning of a line that is too long is not kept.
+    #[test]
+    fn a_line_that_is_too_long_needs_little_memory() {
+        let (mut input, cx) = (LineReader::default(), &mut Context::from_waker(Waker::noop()));
+        for _ in 0..100 {
+            assert!(input.poll_read(&mut &[b'x'; CHUNK][..], 100, cx).is_ready());
+            assert!(input.next(100).is_none());
+            assert!(input.buffer.capacity() <= 8 * CHUNK);
+        }
+        assert!(input.poll_read(&mut &b"\n"[..], 100, cx).is_ready());
+        assert!(matches!(input.next(100), Some(Line::TooLong)));
+    }
 }

@@ -1,3 +1,6 @@
+mod suite;
+mod vocabulary;
+
 use serde_json::{Value, json};
 
 use super::{Checker, Violation};
@@ -134,6 +137,10 @@ fn messages_explain_violations() {
         "type": "object",
         "properties": {
             "any": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "closed": {"anyOf": [
+                {"properties": {"a": {"type": "integer"}, "b": {}}, "additionalProperties": false},
+                {"properties": {"a": {"type": "integer"}, "c": {}, "d": {}}, "additionalProperties": false},
+            ]},
             "color": {"type": "string", "pattern": "^#"},
             "date": {"type": "string", "format": "date"},
             "even": {"type": "integer", "multipleOf": 2, "exclusiveMinimum": 0, "exclusiveMaximum": 10},
@@ -195,6 +202,8 @@ fn messages_explain_violations() {
             ],
         ),
         (r#"{"any":true}"#, &["`any`: true must be an integer or a string"]),
+        // Only one of the alternatives has `b`.
+        (r#"{"closed":{"a":"x","b":1}}"#, &["`closed.a`: \"x\" must be an integer"]),
         (
             r#"{"shape":{"kind":"circl","r":1}}"#,
             &[r#"`shape.kind`: "circl" must be one of "circle", "square" (did you mean "circle"?)"#],
@@ -236,6 +245,35 @@ fn unknown_and_missing_arguments_are_reported_with_suggestions() {
     let many: serde_json::Map<_, _> = (10..40).map(|number| (format!("p{number}"), json!({}))).collect();
     let messages = messages_of(&json!({"properties": many, "additionalProperties": false}), r#"{"x":1}"#);
     assert!(messages[0].ends_with("`p28`, `p29`, …"), "{messages:?}");
+}
+
+#[test]
+fn alternatives_inside_alternatives_are_summarized() {
+    let (text, integer) = (json!({"type": "string"}), json!({"type": "integer"}));
+    for (inner, value, expected) in [
+        (json!({"anyOf": [text, integer]}), "[]", "[] must be a boolean or an integer or a string"),
+        (json!({"oneOf": [text, integer]}), "[]", "[] must be a boolean or an integer or a string"),
+        (json!({"anyOf": [text, {"not": {"const": 1}}]}), "1", "1 must not be 1"),
+    ] {
+        assert_eq!(messages_of(&json!({"anyOf": [inner, {"type": "boolean"}]}), value), [expected], "{inner}");
+    }
+}
+
+#[test]
+fn missing_properties_are_described() {
+    let constants = |count: u32| json!({"anyOf": (0..count).map(|value| json!({"const": value})).collect::<Vec<_>>()});
+    let twenty: Vec<String> = (0..20).map(|value| value.to_string()).collect();
+    for (schema, expected) in [
+        (json!({"$ref": "#/$defs/text"}), " (string)".to_owned()),
+        (json!({"anyOf": [{"type": "string"}, {"type": "null"}]}), " (string or null)".to_owned()),
+        (json!({"oneOf": [{"$ref": "#/$defs/text"}, {"const": 1}]}), " (string or 1)".to_owned()),
+        (constants(20), format!(" ({})", twenty.join(" or "))),
+        (constants(21), String::new()),
+        (json!({"allOf": [{"type": "string"}]}), String::new()),
+    ] {
+        let whole = json!({"properties": {"a": schema}, "required": ["a"], "$defs": {"text": {"type": "string"}}});
+        assert_eq!(messages_of(&whole, "{}"), [format!("`a` is required{expected}")], "{schema}");
+    }
 }
 
 #[test]
@@ -304,6 +342,7 @@ fn hostile_input_terminates() {
         let circular = compile(&json!({"$ref": "#"}));
         assert!(!circular.accepts("1"));
         assert_eq!(circular.violations("1").len(), 1);
+        assert_eq!(circular.normalize_integers("1.0"), "1.0");
 
         let tree = compile(&json!({"items": {"$ref": "#"}}));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -394,6 +433,12 @@ fn the_work_of_each_keyword_counts_as_steps() {
         (json!({"uniqueItems": true}), array(1_000, |index| index.to_string()), 8),
         (json!({"required": words}), object(1_000, |_| "1".to_owned()), 100),
         (json!({"dependentRequired": {"p1": words}}), object(1_000, |_| "1".to_owned()), 1_000),
+        (json!({"maxProperties": 10}), object(1_000, |_| "1".to_owned()), 2),
+        (
+            json!({"unevaluatedProperties": true, "patternProperties": {"^(a?){100}$": true}}),
+            format!("{{\"{}\":1}}", "a".repeat(1_000)),
+            1_500,
+        ),
     ] {
         let steps = compile(&schema).steps(&text);
         assert!(steps >= least_per_byte * text.len() as u64, "{steps} steps: {}", &schema.to_string()[..20]);
@@ -444,6 +489,15 @@ fn checks_of_long_texts_are_slow() {
     ] {
         assert_eq!(compile(&schema).is_slow(&"x".repeat(length)), is_slow, "{schema} {length}");
     }
+}
+
+/// Schemas that apply to the same value, one after the other, are no deeper than one of them.
+#[test]
+fn many_parts_may_evaluate_the_members_of_a_value() {
+    let parts = vec![json!({"properties": {"a": true}}); 1_000];
+    let schema = json!({"allOf": parts, "unevaluatedProperties": false});
+    assert_eq!(messages_of(&schema, r#"{"a":1}"#), [] as [&str; 0]);
+    assert_eq!(messages_of(&schema, r#"{"b":1}"#), ["`b`: 1 is not allowed"]);
 }
 
 /// `null` as the value of an optional property is decoded like an absent one.

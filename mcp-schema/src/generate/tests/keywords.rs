@@ -83,6 +83,10 @@ fn inapplicable_keywords_are_rejected() {
         ),
         (with::<Value>(|p| p.keywords = vec![Keyword::Format("date")]), "`format` requires a string, found any type"),
         (
+            with::<External>(|p| p.keywords = vec![Keyword::MaxLength(1)]),
+            "`length` requires a string, an array or an object, found object or string",
+        ),
+        (
             with::<u8>(|p| p.keywords = vec![Keyword::Minimum(300.into())]),
             "no value is valid: `minimum` is 300, but `maximum` is 255",
         ),

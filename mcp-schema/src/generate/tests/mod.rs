@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
 use crate::{
     check::Checker,
-    subschemas::{NULLABLE, visit_subschemas_mut},
+    subschemas::{DIALECT, NULLABLE, visit_subschemas_mut},
 };
 
 /// A tree.
@@ -224,6 +224,11 @@ fn argument_types_have_simple_schemas() {
             ]}),
         ),
         (
+            true,
+            argument::<(u8, Bare, u8)>(true),
+            json!({"type": "array", "minItems": 3, "maxItems": 3, "items": {}, "prefixItems": [byte, bare, byte]}),
+        ),
+        (
             false,
             argument::<Untagged>(false),
             json!({"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": ["boolean", "null"]}]}),
@@ -308,6 +313,69 @@ fn own_definitions_move_to_the_root() {
     let found = argument::<Address>(true);
     assert_eq!(found["properties"]["p"], json!({"$ref": "#/$defs/address"}));
     assert_eq!(found["$defs"]["address"]["$anchor"], "addressDef");
+}
+
+#[test]
+fn definitions_are_renamed_only_if_others_have_their_names() {
+    let own = |definitions: Value| json!({"properties": {"x": {"$ref": "#/$defs/A"}}, "$defs": definitions});
+    let text = json!({"A": {"type": "string"}});
+    for (other, expected) in [
+        (text.clone(), &["A"] as &[&str]),
+        (json!({"A": {"type": "integer"}, "B": {"type": "boolean"}}), &["A", "A2", "B"]),
+    ] {
+        let mut simplifier = super::simplify::Simplifier::new(serde_json::Map::new(), true);
+        for definitions in [&text, &other] {
+            simplifier.property(own(definitions.clone()), false);
+        }
+        let definitions = simplifier.finish();
+        let mut names: Vec<_> = definitions.keys().collect();
+        names.sort();
+        assert_eq!(names, expected, "{other}");
+    }
+}
+
+#[test]
+fn null_is_removed_from_the_alternatives_of_optional_properties() {
+    let (text, integer, nothing) = (json!({"type": "string"}), json!({"type": "integer"}), json!({"type": "null"}));
+    for (schema, expected) in [
+        (json!({"anyOf": [true, nothing]}), json!({})),
+        (json!({"anyOf": [text, nothing]}), text.clone()),
+        (json!({"oneOf": [text, nothing, integer]}), json!({"oneOf": [text, integer]})),
+    ] {
+        let mut found = super::simplify::Simplifier::new(serde_json::Map::new(), true).property(schema, true);
+        without_markers(&mut found);
+        assert_eq!(found, expected);
+    }
+}
+
+/// As a type does that lists its own definitions and those of the generator.
+#[test]
+fn a_definition_may_be_repeated() {
+    let mut generator = generator();
+    let _ = generator.subschema_for::<Point>();
+    let definitions = generator.clone().take_definitions(true);
+    let properties = json!({"p": {"$ref": "#/$defs/Point"}});
+    let schema = json!({"$schema": DIALECT, "type": "object", "properties": properties, "$defs": definitions});
+    assert_eq!(super::whole_input(schema.clone(), generator).unwrap(), schema);
+}
+
+#[test]
+fn definitions_remain_while_references_to_them_do() {
+    let deep = (0..110).fold(json!({"$ref": "#/$defs/Point"}), |inner, _| json!({"items": inner}));
+    let mut generator = generator();
+    let _ = generator.subschema_for::<Point>();
+    generator.definitions_mut().insert("Never".to_owned(), false.into());
+    generator.definitions_mut().insert("Circle".to_owned(), json!({"$ref": "#/$defs/Circle"}));
+    let property =
+        |schema, keywords| Property { name: "p", description: "", schema, required: true, default: None, keywords };
+    for schema in [json!({"$ref": "#/$defs/Never"}), deep] {
+        let schema = input(vec![property(schema, vec![])], generator.clone()).unwrap();
+        assert!(Checker::compile(&schema).is_ok(), "{schema}");
+    }
+    // The type of a value that refers only to itself is unknown.
+    let circle = property(json!({"$ref": "#/$defs/Circle"}), vec![Keyword::Format("date")]);
+    let error = input(vec![circle], generator).unwrap_err().to_string();
+    assert_eq!(error, "argument `p`: `format` requires a string, found any type");
 }
 
 /// The schema of an argument, with values that it accepts and rejects.
@@ -428,7 +496,7 @@ fn outputs_keep_null_and_are_wrapped_in_objects() {
     assert!(Checker::compile(&wrapped).unwrap().accepts(r#"{"result":[]}"#));
 
     let moved = wrap(
-        json!({"anyOf": [{"type": "null"}, {"items": {"$ref": "#"}}, {"$ref": "#/anyOf/0"}, {"$ref": "#a"}]}),
+        json!({"anyOf": [{"type": "null"}, {"items": {"$ref": "#"}}, {"$ref": "#/anyOf/0"}, {"$ref": "#a"}, {"$ref": "#/anyOf/1/$defs/b"}]}),
         "result",
     );
     assert_eq!(
@@ -438,6 +506,7 @@ fn outputs_keep_null_and_are_wrapped_in_objects() {
             {"items": {"$ref": "#/properties/result"}},
             {"$ref": "#/properties/result/anyOf/0"},
             {"$ref": "#a"},
+            {"$ref": "#/properties/result/anyOf/1/$defs/b"},
         ])
     );
 }

@@ -98,6 +98,11 @@ fn bad_credentials() -> Vec<(&'static str, Request, Expected)> {
             Expected { status: 503, challenges: Vec::new(), log: "WARN message=authentication is unavailable" },
         ),
         (
+            "an issuer that is busy",
+            with("Bearer busy"),
+            Expected { status: 503, challenges: Vec::new(), log: "WARN message=authentication is unavailable" },
+        ),
+        (
             "an authenticator that panics",
             with("Bearer panics"),
             Expected { status: 503, challenges: Vec::new(), log: "ERROR message=the authenticator panicked" },
@@ -125,7 +130,12 @@ async fn bad_credentials_are_rejected() {
         let lines = lines.lock().unwrap().join("\n");
         assert!(lines.contains(expected.log), "{name}: {lines}");
         assert!(!lines.contains("Bearer"), "{name}: {lines}");
-        let retry_after = (expected.status == 503).then_some(if name.contains("panics") { "5" } else { "3" });
+        let retry_after = match name {
+            _ if expected.status != 503 => None,
+            "an issuer that is down" => Some("3"),
+            "an issuer that is busy" => Some("1"),
+            _ => Some("5"),
+        };
         assert_eq!(reply.header("retry-after"), retry_after, "{name}");
         let nonce = name.contains("proof").then_some("n-1");
         assert_eq!(reply.header("dpop-nonce"), nonce, "{name}");

@@ -190,6 +190,8 @@ async fn every_web_page_may_read_metadata() {
     }
     let headers = endpoint.send(&from_page("OPTIONS")).await;
     assert!(headers.header("access-control-allow-headers").unwrap().contains("mcp-protocol-version"));
+    assert_eq!(headers.header("access-control-allow-methods"), Some("GET, HEAD"));
+    assert_eq!(headers.header("access-control-max-age"), Some("3600"));
     endpoint.stopped().await;
 }
 

@@ -67,6 +67,7 @@ impl Authenticator for Tokens {
                     Duration::from_millis(2500),
                     "the token cannot be verified at the moment",
                 )),
+                "busy" => Err(AuthenticationError::unavailable(Duration::ZERO, "the issuer is busy")),
                 "distant" => {
                     let peer = request.extensions.get::<PeerAddr>().map(|peer| peer.0.ip());
                     Err(AuthenticationError::invalid(format!("the token is not valid at {peer:?}")))

@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 use super::MEGABYTE;
 use crate::http::{
     client::{Connection, Endpoint, soon},
+    refusals,
     request::{Request, call, stateless},
     serve, serve_with,
 };
@@ -183,6 +184,7 @@ async fn the_total_size_of_bodies_is_limited() {
     }
     assert_eq!(endpoint.send(&long).await.text(), "quick");
     let mut held = Vec::new();
+    let before = refusals("memory");
     let refused = loop {
         let response = endpoint.send(&long).await;
         if response.status != 200 {
@@ -191,6 +193,7 @@ async fn the_total_size_of_bodies_is_limited() {
         assert!(held.len() < 100, "no request is rejected");
         held.push(stalled(&endpoint, MEGABYTE - 10).await);
     };
+    assert!(refusals("memory") > before);
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
     assert_eq!(refused.header("connection"), Some("close"));
     // Short bodies are still accepted, and a finished request frees its memory.

@@ -6,24 +6,32 @@ use mcp_runtime::http::ListenerOptions;
 use tokio::io::AsyncWriteExt;
 
 use super::served;
-use crate::http::{
-    client::soon,
-    request::{Request, call},
-    serve, serve_with,
+use crate::{
+    http::{
+        client::soon,
+        refusals,
+        request::{Request, call},
+        serve, serve_with,
+    },
+    layers::log::Log,
 };
 
 #[tokio::test]
 async fn connections_are_limited() {
+    let (log, _guard) = Log::listen();
     let (_, endpoint) = serve_with(ListenerOptions::default().max_connections(2)).await;
     let idle = served(&endpoint).await;
     let session = endpoint.session("2025-11-25").await;
     let listening = served(&endpoint).await.open(&session.get()).await;
     assert_eq!(listening.status, 200);
     for request in [call("quick"), Request::new("GET").path("/healthz"), call("quick").path("/nowhere")] {
+        let before = refusals("connections");
         let refused = endpoint.send(&request).await;
+        assert!(refusals("connections") > before);
         assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
         assert_eq!(refused.header("connection"), Some("close"));
     }
+    assert_eq!(log.take("too many connections").len(), 1);
     // Admitted connections stay open.
     let (response, idle) = idle.send(&call("quick")).await;
     assert_eq!(response.text(), "quick");

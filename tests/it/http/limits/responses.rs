@@ -102,6 +102,12 @@ async fn unread_complete_responses_are_limited() {
     drop(unread.pop());
     served(&endpoint).await;
     assert_eq!(endpoint.open(&long(UNREAD + 2 * MEGABYTE)).await.status, 503);
+    // A session continues after a response that does not fit.
+    let session = endpoint.session("2025-11-25").await;
+    let params = json!({"name": "long", "arguments": {"length": UNREAD + 2 * MEGABYTE}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    assert_eq!(endpoint.send(&session.post(&message)).await.status, 503);
+    assert!(session.is_alive().await);
     let read = unread.remove(0).full().await.0;
     assert_eq!(read.text().len(), UNREAD);
     assert_eq!(endpoint.send(&long(UNREAD + 2 * MEGABYTE)).await.status, 200);

@@ -1,14 +1,17 @@
 //! When replicas should get requests, and what becomes of those that a replica has when it is drained.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::http::ListenerOptions;
-use mcp_tests::backend::Health;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
+use mcp_tests::backend::{Health, UnreliableBackend};
+use serde_json::json;
 
 use super::Cluster;
 use crate::http::{
     client::{Endpoint, Session, soon},
+    principals::{in_session, next_event, open, post, send_as, service},
     request::{Request, call, initialize},
+    server,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -126,4 +129,24 @@ async fn a_drained_replica_finishes_its_calls_and_leaves_its_sessions_to_others(
     cluster.stopped(0).await;
     let session = Session { endpoint: cluster.at(1), version: "2025-11-25", id };
     assert_eq!(cluster.at(1).send(&session.call(2, "quick")).await.text(), "quick");
+}
+
+/// The calls end with the grace period, and their errors are stored before the process ends.
+#[tokio::test]
+async fn a_mounted_replica_leaves_the_errors_of_its_calls_to_others() {
+    let shared = UnreliableBackend::default();
+    let [(stopped, backend), (other, _)] = [(); 2].map(|()| {
+        let backend = Arc::new(shared.other_process());
+        (service(server().1.backend(Arc::clone(&backend)), HttpOptions::default()), backend)
+    });
+    let id = open(&stopped, None).await;
+    let call = post(&id, "tools/call", json!({"name": "reports", "_meta": {"progressToken": 1}}));
+    let mut lost = send_as(&stopped, None, call).await.into_body();
+    let (_, event) = next_event(&mut lost).await;
+    drop(lost);
+    stopped.graceful_shutdown(Duration::from_millis(100)).await;
+    backend.set_health(Health::Failing);
+    let resume = in_session(&id, get("/mcp")).with("accept", "text/event-stream").with("last-event-id", &event);
+    let (message, _) = next_event(&mut send_as(&other, None, resume).await.into_body()).await;
+    assert_eq!(message["error"]["message"], "the server is shutting down", "{message}");
 }

@@ -496,6 +496,8 @@ async fn a_replica_that_shuts_down_leaves_the_results_of_its_calls_to_others() {
     drop(lost);
     cluster.set_backend(0, Health::Slow(Duration::from_millis(100)));
     cluster.stop(0);
+    // The shutdown waits for the call, although no connection is left.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     cluster.gate(0).open();
     cluster.stopped(0).await;
     cluster.kill(0);

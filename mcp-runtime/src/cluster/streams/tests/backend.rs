@@ -86,6 +86,10 @@ impl BackendHook for LogFailures {
         run: BackendFuture<'a, T>,
     ) -> BackendFuture<'a, T> {
         match operation.method {
+            // Not every backend can append nothing.
+            BackendMethod::Append if operation.value.is_empty() => {
+                Box::pin(ready(Err(BackendError::Unavailable("no entries".to_owned()))))
+            }
             BackendMethod::Append => {
                 let failure = self.appends.lock().unwrap().pop_front();
                 Box::pin(fail(failure, run))

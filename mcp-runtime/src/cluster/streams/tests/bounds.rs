@@ -90,7 +90,8 @@ async fn a_response_of_any_length_is_resumed_at_every_replica() {
 /// stream receives an error.
 #[tokio::test(start_paused = true)]
 async fn an_error_replaces_a_response_that_the_backend_refuses() {
-    for is_connected in [true, false] {
+    // Whether the client is connected, and whether an open question keeps the stream open after the response.
+    for (is_connected, stays_open) in [(true, false), (false, false), (false, true)] {
         let backend = Arc::new(Flaky::default());
         let replicas = [(); 2].map(|()| replica(&backend, LEASE));
         let mut call = Call::begin(&replicas[0], CALL);
@@ -100,29 +101,40 @@ async fn an_error_replaces_a_response_that_the_backend_refuses() {
         let response = "x".repeat(2 * MAX_LOGGED_BYTES);
         let mut connected = is_connected.then_some(call.response);
         backend.fail(&[Failure::Full]);
+        if stays_open {
+            call.outbox.begin_question();
+        }
         call.outbox.finish_call(&response);
         if let Some(connected) = &mut connected {
             assert!(messages(connected).await == [(None, response)]);
         }
-        let events = rest(&mut resumed(&replicas[1], stream, position).await).await;
-        let [(_, error)] = events.as_slice() else { panic!("{events:?}") };
+        let mut resumed = resumed(&replicas[1], stream, position).await;
+        let (_, error) = event(&mut resumed).await;
         assert!(error.contains(r#""id":1,"error":{"code":-32603"#) && error.contains("too long"), "{error}");
+        if stays_open {
+            notify(&call.outbox, "later");
+            assert_eq!(event(&mut resumed).await.1, "later");
+        } else {
+            assert_eq!(rest(&mut resumed).await, []);
+        }
     }
 }
 
 /// Messages that wait for the backend are limited like the log, and count as memory until they are stored.
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_for_the_backend_take_bounded_memory() {
-    /// A message of 10 bytes, and what is stored beside it.
-    const SHORT: usize = 30;
+    /// A message of 10 bytes, and its header.
+    const SHORT: usize = 20;
 
-    for (count, length, max) in
-        [(3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * SHORT), (40, 100_000, MAX_LOGGED_BYTES + 100_000)]
-    {
+    for (count, length, max, kept) in [
+        (3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * SHORT, MAX_LOGGED_MESSAGES),
+        (40, 100_000, MAX_LOGGED_BYTES + 100_000, 10),
+        (2, MAX_LOGGED_BYTES, MAX_LOGGED_BYTES + 10, 1),
+    ] {
         let backend = Arc::new(Flaky::default());
         let streams = replica(&backend, LEASE);
         let mut call = Call::begin(&streams, CALL);
-        call.opened().await;
+        let stream = call.opened().await;
         drop(call.response);
         backend.fail(&[Failure::Before; 30]);
         notify(&call.outbox, "first");
@@ -138,6 +150,12 @@ async fn messages_that_wait_for_the_backend_take_bounded_memory() {
         assert!(backend.failures() > 0);
         sleep(Duration::from_secs(60)).await;
         assert_eq!(call.memory.used(), 0, "the call still runs");
+        let mut resumed = resumed(&streams, stream, 0).await;
+        for _ in 0..kept {
+            assert!(event(&mut resumed).await.1 == message);
+        }
+        notify(&call.outbox, "last");
+        assert_eq!(event(&mut resumed).await.1, "last");
     }
 }
 

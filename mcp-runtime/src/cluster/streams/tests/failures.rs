@@ -3,8 +3,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    super::log::RUNNING_TTL, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest,
-    resumed, texts,
+    super::log::{RUNNING_TTL, StreamLog},
+    CALL, Call, Flaky, LEASE,
+    backend::Failure,
+    event, messages, next, notify, replica, rest, resumed, texts,
 };
 use crate::transport::http::sse::events::{Resumption, StreamItem};
 use crate::{backend::BACKEND_TIMEOUT, revision, transport::http::sse::stream::MAX_LOGGED_MESSAGES};
@@ -121,6 +123,22 @@ async fn a_stream_survives_a_long_failure() {
             }
         }
     }
+}
+
+/// The backend loses the log while the owner reads what others have appended to it.
+#[tokio::test(start_paused = true)]
+async fn a_response_goes_on_although_entries_are_lost_before_they_are_read() {
+    let backend = Arc::new(Flaky::default());
+    let (streams, other) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&streams, CALL);
+    let log = StreamLog::new(other.replica().backend(), "session", call.opened().await);
+    log.keep_alive(1).await.unwrap();
+    backend.set_delay(Duration::from_secs(1));
+    notify(&call.outbox, "one");
+    sleep(Duration::from_millis(500)).await;
+    log.remove().await.unwrap();
+    log.keep_alive(0).await.unwrap();
+    assert_eq!(event(&mut call.response).await.1, "one");
 }
 
 /// A log that has dropped entries says where it begins.

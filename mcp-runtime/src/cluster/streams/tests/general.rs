@@ -6,7 +6,7 @@ use super::{
     super::log::{RUNNING_TTL, StreamLog},
     Flaky, LEASE,
     backend::Failure,
-    event, notify, replica,
+    event, notify, replica, rest, texts,
 };
 use crate::{
     cluster::streams::{ReaderRecord, SessionStreams},
@@ -32,7 +32,10 @@ impl SessionCopy {
 
     /// A copy whose client is subscribed to all lists and to the resource `a:b`.
     fn subscribed(backend: &Arc<Flaky>, subscriptions: &Arc<Subscriptions>) -> Self {
-        let mut session = Session::for_test();
+        Self::start(backend, subscriptions, Session::for_test())
+    }
+
+    fn start(backend: &Arc<Flaky>, subscriptions: &Arc<Subscriptions>, mut session: Session) -> Self {
         let subscriber = Subscriber::of_session(subscriptions, &session.outbox, revision::newest_handshake());
         subscriber.ready();
         subscriber.subscribe_resource("a:b", &|_| true).unwrap();
@@ -90,6 +93,32 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_precede_the_streams_of_a_session_are_sent() {
+    let session = Session::for_test();
+    notify(&session.outbox, "early");
+    let copy = SessionCopy::start(&Arc::new(Flaky::default()), &Arc::default(), session);
+    assert_eq!(event(&mut copy.open(None).await).await.1, "early");
+}
+
+/// A response whose client reads slowly still has an entry of its own replica when the session ends.
+#[tokio::test(start_paused = true)]
+async fn a_response_ends_after_the_last_message_of_every_replica() {
+    let backend = Arc::new(Flaky::default());
+    let copies = [(); 2].map(|()| SessionCopy::of(&backend));
+    let mut response = copies[0].open(None).await;
+    // Each of the first two is more than half of what may be unread.
+    let long = &*"x".repeat(600 << 10);
+    for (writer, text) in [(0, long), (0, long), (1, "last")] {
+        notify(&copies[writer].session.outbox, text);
+        sleep(Duration::from_secs(1)).await;
+    }
+    copies[0].session.outbox.close();
+    sleep(Duration::from_secs(1)).await;
+    let events = rest(&mut response).await;
+    assert!(texts(&events) == [long, long, "last"], "{} events", events.len());
 }
 
 /// A new stream continues with the first message that the client has not taken from the last one.
@@ -237,6 +266,18 @@ async fn a_replaced_response_takes_no_changes() {
     both_changes(&mut response).await;
 }
 
+/// A response that was replaced waits for the end of the other one, and reads nothing meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_replaced_response_no_longer_follows_the_log() {
+    let copy = SessionCopy::of(&Arc::new(Flaky::default()));
+    let mut replaced = copy.open(None).await;
+    assert!(is_silent(&mut replaced).await);
+    let before = Arc::strong_count(&copy.streams);
+    let _response = copy.open(None).await;
+    assert!(is_silent(&mut replaced).await);
+    assert_eq!(Arc::strong_count(&copy.streams), before);
+}
+
 /// The other replica has heard of the same changes.
 #[tokio::test(start_paused = true)]
 async fn changes_follow_the_stream_to_another_replica() {
@@ -308,6 +349,19 @@ async fn the_backend_is_not_asked_for_a_position_that_no_event_has() {
         assert!(matches!(resumed, Ok(Resumption::Unknown)), "{resumed:?}");
     }
     assert_eq!(backend.operations(), operations);
+}
+
+/// The messages up to the position would be skipped.
+#[tokio::test(start_paused = true)]
+async fn a_general_stream_is_not_resumed_after_a_position_that_it_has_not_reached() {
+    let copy = SessionCopy::of(&Arc::new(Flaky::default()));
+    let mut response = copy.open(None).await;
+    notify(&copy.session.outbox, "one");
+    let (last, _) = event(&mut response).await;
+    for (position, is_known) in [(last, true), (last + 1, false), (last + 100, false)] {
+        let resumed = copy.streams.resume(Some((GENERAL, position))).await.unwrap();
+        assert_eq!(matches!(resumed, Resumption::Events(_)), is_known, "{position} after {last}: {resumed:?}");
+    }
 }
 
 /// Messages that wait for so long that the log would have expired are lost. Later messages are not.

@@ -165,6 +165,54 @@ async fn an_owner_that_others_consider_gone_says_what_they_say() {
     }
 }
 
+/// The announcement of what the owner has written last does not arrive.
+#[tokio::test(start_paused = true)]
+async fn a_reader_sees_everything_that_a_lost_owner_has_written() {
+    for finishes in [true, false] {
+        let backend = Arc::new(Flaky::default());
+        let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+        let mut call = Call::begin(&owner, CALL);
+        let stream = call.opened().await;
+        let slot = owner.replica().slot().unwrap();
+        backend.set_deaf(true);
+        let mut waiting = resumed(&reader, stream, 0).await;
+        // The reader has found the owner alive.
+        sleep(Duration::from_millis(1)).await;
+        notify(&call.outbox, "late");
+        if finishes {
+            call.outbox.finish_call("response");
+        }
+        // The owner writes, and then its lease ends.
+        sleep(Duration::from_millis(1)).await;
+        assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+        let events = rest(&mut waiting).await;
+        let [(_, late), (_, last)] = events.as_slice() else { panic!("{finishes} {events:?}") };
+        assert_eq!((late.as_str(), last == "response", last.contains("-32603")), ("late", finishes, !finishes));
+    }
+}
+
+/// The backend has lost the last entries, which the reader has seen.
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_lost_owner_are_answered_although_its_log_has_become_shorter() {
+    let backend = Arc::new(Flaky::default());
+    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&owner, CALL);
+    let stream = call.opened().await;
+    let slot = owner.replica().slot().unwrap();
+    let mut waiting = resumed(&reader, stream, 0).await;
+    for text in ["one", "two"] {
+        notify(&call.outbox, text);
+        assert_eq!(event(&mut waiting).await.1, text);
+    }
+    backend.set_delay(Duration::from_millis(10));
+    let log = StreamLog::new(reader.replica().backend(), "session", stream);
+    log.remove().await.unwrap();
+    log.keep_alive(0).await.unwrap();
+    assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+    let events = rest(&mut waiting).await;
+    assert!(events.len() == 1 && events[0].1.contains("-32603"), "{events:?}");
+}
+
 /// A question can keep a stream open after the response.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_answered_is_not_lost_after_any_event() {

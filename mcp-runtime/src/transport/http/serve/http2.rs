@@ -243,3 +243,23 @@ impl Drop for Unsent {
         self.exchange.activity.remove(self.bytes.len());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_accepts_the_minimum_is_not_stalled() {
+        let period = Duration::from_secs(2);
+        for (bytes, is_stalled) in [(99, true), (100, false)] {
+            let activity = Activity::default();
+            activity.unsent.store(1000, Ordering::Relaxed);
+            let reads = async {
+                tokio::time::sleep(period / 2).await;
+                activity.sent.fetch_add(bytes, Ordering::Relaxed);
+            };
+            let stalls = tokio::time::timeout(period * 3 / 2, activity.is_stalled_for(period, 100));
+            assert_eq!(tokio::join!(stalls, reads).0.is_ok(), is_stalled, "{bytes}");
+        }
+    }
+}

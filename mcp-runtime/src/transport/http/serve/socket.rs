@@ -299,4 +299,16 @@ mod tests {
             assert_eq!(written.map_err(|error| error.kind()), expected, "{messages:?} {bytes} {period:?} {min_rate}");
         }
     }
+
+    /// The client learns at once that no more follows.
+    #[tokio::test(start_paused = true)]
+    async fn a_rejected_connection_ends_after_its_response() {
+        let (mut server, mut client) = tokio::io::duplex(1024);
+        let responding = tokio::spawn(async move { respond(&mut server, b"refused").await });
+        let (mut received, began) = (Vec::new(), tokio::time::Instant::now());
+        client.read_to_end(&mut received).await.unwrap();
+        assert_eq!((&*received, began.elapsed()), (&b"refused"[..], Duration::ZERO));
+        drop(client);
+        responding.await.unwrap().unwrap();
+    }
 }

@@ -148,4 +148,27 @@ mod tests {
         }
         fs::remove_dir_all(&directory).unwrap();
     }
+
+    /// A server whose queue of connections is full is alive, as is one that receives datagrams.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn sockets_that_accept_no_connection_now_are_kept() {
+        let directory = std::env::temp_dir().join(crate::random::id().expect("random bytes"));
+        fs::create_dir(&directory).unwrap();
+        let [busy, datagrams] = ["busy.sock", "datagrams.sock"].map(|name| directory.join(name));
+        let socket = UnixSocket::new_stream().unwrap();
+        socket.bind(&busy).unwrap();
+        let _busy = socket.listen(0).unwrap();
+        let _datagrams = net::UnixDatagram::bind(&datagrams).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = UnixStream::connect(&busy).await {
+            waiting.push(stream);
+        }
+        let error = SocketListener::bind(&busy, 0o600).await.unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::AddrInUse, "another server listens on it"));
+        let refused = UnixStream::connect(&datagrams).await.unwrap_err();
+        let error = SocketListener::bind(&datagrams, 0o600).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), refused.raw_os_error());
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

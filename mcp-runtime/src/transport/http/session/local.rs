@@ -306,9 +306,50 @@ mod tests {
             assert!(!is_sent || stream.after(0).is_some());
         }
         for remaining in [vec![1, 3], vec![1], vec![]] {
-            sessions.stream_eviction.evict_down_to(sessions.memory().used() - 1, &sessions.by_peer());
+            let used = sessions.memory().used();
+            sessions.stream_eviction.evict_down_to(used, &sessions.by_peer());
+            assert_eq!(sessions.memory().used(), used);
+            sessions.stream_eviction.evict_down_to(used - 1, &sessions.by_peer());
             assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
         }
+        for _ in 0..3 {
+            session.add_stream(Outbox::for_test()).append(LINE);
+        }
+        sessions.stream_eviction.evict_down_to(0, &sessions.by_peer());
+        assert!(session.state().streams.is_empty());
+    }
+
+    /// A scan visits every session, so one that has freed too little is not repeated for each message.
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn a_scan_in_vain_is_repeated_when_much_more_is_kept() {
+        let sessions = LocalSessions::new(&HttpOptions::default());
+        let max = sessions.memory().max();
+        let mut kept = sessions.memory().count(max);
+        for (more, is_scanned) in [(0, false), (1, true), (max / 8, false), (max / 8 + 1, true), (max / 4, false)] {
+            kept.set(max + more);
+            let mut scanned = false;
+            sessions.stream_eviction.run(|| {
+                scanned = true;
+                sessions.by_peer()
+            });
+            assert_eq!(scanned, is_scanned, "{more}");
+        }
+    }
+
+    /// A client that reconnects finds the newest streams, and the one for messages outside of calls.
+    #[test]
+    fn the_oldest_streams_of_a_session_are_dropped() {
+        let sessions = LocalSessions::new(&HttpOptions::default());
+        let session = open(&sessions, &peers().principal("ada"));
+        drop(session.general_stream());
+        let unread = Outbox::for_test();
+        unread.push(LINE);
+        for _ in 0..40 {
+            drop(session.add_stream(Arc::clone(&unread)));
+        }
+        let kept: Vec<_> = session.state().streams.keys().copied().collect();
+        assert_eq!(kept, std::iter::once(0).chain(10..41).collect::<Vec<_>>());
     }
 
     /// A client may resume a stream while an eviction is choosing what to evict.

@@ -308,3 +308,35 @@ pub(crate) fn parse_event_id(text: &str) -> Option<(u64, u64)> {
     let (stream, number) = text.split_once('-')?;
     Some((stream.parse().ok()?, number.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::{
+        engine::Outbox,
+        transport::http::sse::stream::{EventStream, StreamMemory},
+    };
+
+    /// Returns a response with a stream that does not end by itself, and without calls that end with it.
+    fn body(shutdown: &watch::Receiver<ShutdownPhase>) -> SseBody {
+        let stream = Arc::new(EventStream::new(1, Outbox::for_test(), false, &StreamMemory::default()));
+        let config = StreamConfig { ids: true, named: false, primed: false, keep_alive: Duration::from_secs(60) };
+        SseBody::new(StreamEvents::local(stream.attach(), 0), config, shutdown.clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_ends_once() {
+        let poll = |body: &mut SseBody| body.poll_next(&mut Context::from_waker(Waker::noop()));
+        let (phase, shutdown) = watch::channel(ShutdownPhase::Running);
+        let second = Duration::from_secs(1);
+        let (mut expiring, mut closing) = (body(&shutdown).until(Some(Instant::now() + second)), body(&shutdown));
+        assert!(poll(&mut expiring).is_pending());
+        tokio::time::advance(second).await;
+        assert_eq!([(); 2].map(|()| poll(&mut expiring)), [Poll::Ready(None), Poll::Ready(None)]);
+        assert!(poll(&mut closing).is_pending());
+        phase.send_replace(ShutdownPhase::Closed);
+        assert_eq!([(); 2].map(|()| poll(&mut closing)), [Poll::Ready(None), Poll::Ready(None)]);
+    }
+}

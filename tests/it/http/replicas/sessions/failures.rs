@@ -124,7 +124,13 @@ async fn a_replica_that_has_lost_its_lease_fails_its_calls() {
     session.initialized().await;
     let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
     let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
-    cluster.expire_lease(question).await;
+    let waiting = session.call(3, "waits");
+    let lost = async {
+        cluster.gate(0).has_begun(1).await;
+        cluster.expire_lease(question).await;
+    };
+    let (failed, ()) = tokio::join!(cluster.at(0).send(&waiting), lost);
+    assert!(failed.json()["error"]["message"].as_str().is_some_and(|message| message.contains("lost")), "{failed:?}");
     let messages = call.messages().await;
     let outcomes = messages.iter().filter(|message| message["id"] == 1).collect::<Vec<_>>();
     assert_eq!(outcomes.len(), 1, "{messages:?}");

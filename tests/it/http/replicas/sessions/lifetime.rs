@@ -22,6 +22,9 @@ async fn sessions_expire_when_no_replica_uses_them() {
     let cluster = Cluster::start_with(2, options, |server| server).await;
     let (used, unused) =
         (open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await);
+    // Its client only listens.
+    let listening = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let _stream = cluster.at(0).open(&listening.get()).await;
     for _ in 0..20 {
         // Only the other replica is used.
         assert_eq!(cluster.at(1).send(&used.ping()).await.status, 200);
@@ -30,6 +33,7 @@ async fn sessions_expire_when_no_replica_uses_them() {
     for replica in 0..2 {
         assert_eq!(cluster.at(replica).send(&used.ping()).await.status, 200);
         assert_eq!(cluster.at(replica).send(&unused.ping()).await.status, 404);
+        assert_eq!(cluster.at(replica).send(&listening.ping()).await.status, 200);
     }
 }
 
