@@ -69,7 +69,7 @@ impl Command {
             let absent = next.find(|element| names(element).any(|name| arguments.may_be_absent(name)));
             if let Some(absent) = absent.filter(|_| takes_value) {
                 let last = pair[0].elements().len() - 1;
-                let list = [&[option.clone()], pair[1].elements()].concat();
+                let list = [std::slice::from_ref(option), pair[1].elements()].concat();
                 let message = format!("`{option}` would remain without `{absent}`: write both in a list, `{list:?}`");
                 return Err(Mistake::at(&["command", "args", &index.to_string(), &last.to_string()], message));
             }

@@ -22,8 +22,7 @@ pub(crate) struct Outages {
     is_down: AtomicBool,
     /// The number of further writes of grants that fail.
     failing_grants: AtomicUsize,
-    /// The number of operations, and of those that have failed.
-    operations: AtomicUsize,
+    /// The number of operations that have failed.
     failed: AtomicUsize,
     /// The keys that were set.
     keys: Mutex<BTreeSet<String>>,
@@ -40,10 +39,6 @@ impl Outages {
         self.failing_grants.store(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn operations(&self) -> usize {
-        self.operations.load(Ordering::Relaxed)
-    }
-
     pub(in crate::tests) fn failed(&self) -> usize {
         self.failed.load(Ordering::Relaxed)
     }
@@ -55,7 +50,6 @@ impl BackendHook for Outages {
         operation: BackendOperation<'_>,
         run: BackendFuture<'a, T>,
     ) -> BackendFuture<'a, T> {
-        self.operations.fetch_add(1, Ordering::Relaxed);
         let is_grant = operation.method == BackendMethod::Set && operation.key.contains("/grant/");
         let fails = is_grant
             && self
