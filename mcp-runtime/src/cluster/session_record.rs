@@ -157,7 +157,9 @@ fn adopt<'a>(session: &'a Session, roots: u64, after: &SessionRecord) -> impl Fn
     if let Some(level) = after.level.as_deref().and_then(|level| level.parse().ok()) {
         session.flow.set_level(level);
     }
-    let tell = session.subscriber.as_ref().map(|subscriber| subscriber.set_resources(&after.resources));
+    let updates = SharedSession::of(session).and_then(SharedSession::updates);
+    let subscriber = session.subscriber.as_ref();
+    let tell = subscriber.map(|subscriber| subscriber.set_resources(&after.resources, updates));
     if roots != after.roots {
         session.roots.invalidate();
     }
@@ -167,9 +169,21 @@ fn adopt<'a>(session: &'a Session, roots: u64, after: &SessionRecord) -> impl Fn
 /// Requires that the record of a session is read again before the session is used.
 pub(super) fn invalidate(session: &Session) {
     if let Some(shared) = SharedSession::of(session) {
-        shared.invalidate();
+        shared.invalidate(session.subscriber.as_ref().map_or(0, |subscriber| subscriber.updates()));
     }
 }
+
+/// Like [`invalidate`], after messages that this process may have missed, among them those about a new subscription and a
+/// change of its resource.
+pub(super) fn invalidate_missed(session: &Session) {
+    if let Some(shared) = SharedSession::of(session) {
+        shared.updates.store(UNKNOWN, Ordering::Release);
+        shared.invalidations.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The number of updates if there may have been others.
+const UNKNOWN: u64 = u64::MAX;
 
 /// A message between replicas about a session. Variants that a newer release adds are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -232,6 +246,9 @@ pub(super) struct SharedSession {
     /// they differ, the record must be read again before the session is used.
     invalidations: AtomicU64,
     validated: AtomicU64,
+    /// The number of updates of resources of which the process had heard when the copy became outdated. It may have missed
+    /// later updates, because it did not know their subscriptions, or any, if this is [`UNKNOWN`].
+    updates: AtomicU64,
     /// Whether the session was not used for so long that it must be renewed when it is.
     is_unused: AtomicBool,
 }
@@ -245,8 +262,9 @@ impl SharedSession {
     /// Creates the copy of a record at a replica of the server with this name.
     pub(super) fn new(id: Arc<str>, stored: StoredSession, server: &str) -> Self {
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (updates, is_unused) = (AtomicU64::new(0), AtomicBool::new(false));
         let copy = Mutex::new(RecordCopy::new(stored, server));
-        Self { id, copy, invalidations, validated, is_unused: AtomicBool::new(false) }
+        Self { id, copy, invalidations, validated, updates, is_unused }
     }
 
     /// Records that the session must be renewed when it is used.
@@ -263,9 +281,19 @@ impl SharedSession {
         self.validated.load(Ordering::Acquire) < self.invalidations()
     }
 
-    /// Requires that the record is read again before the session is used.
-    fn invalidate(&self) {
+    /// Requires that the record is read again before the session is used. `updates` is the number of updates of resources
+    /// of which the process has heard.
+    pub(super) fn invalidate(&self, updates: u64) {
+        if !self.is_stale() {
+            self.updates.store(updates, Ordering::Release);
+        }
         self.invalidations.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns the number of updates of resources of which the process had heard when the copy became outdated, or `None`
+    /// if it is not.
+    pub(super) fn updates(&self) -> Option<u64> {
+        self.is_stale().then(|| self.updates.load(Ordering::Acquire))
     }
 
     /// Returns what to pass to [`validate`](Self::validate) after the record has been read.
@@ -397,17 +425,17 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_stale_until_it_is_read_after_the_last_change() {
+    fn a_copy_knows_since_when_it_is_outdated() {
         let shared = SharedSession::new("id".into(), stored(&Session::for_test(), 0, 1), "own");
-        assert!(!shared.is_stale());
-        shared.invalidate();
+        assert_eq!(shared.updates(), None);
+        shared.invalidate(5);
         let read = shared.invalidations();
-        shared.invalidate();
+        shared.invalidate(9);
         shared.validate(read);
-        assert!(shared.is_stale(), "it has changed since it was read");
+        assert_eq!(shared.updates(), Some(5), "it has changed since it was read");
         shared.validate(shared.invalidations());
         // An earlier read may end later.
         shared.validate(read);
-        assert!(!shared.is_stale());
+        assert_eq!(shared.updates(), None);
     }
 }

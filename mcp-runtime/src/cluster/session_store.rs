@@ -423,6 +423,7 @@ mod tests {
     use super::*;
     use crate::{
         backend::{BackendFuture, MemoryBackend},
+        cluster::session_record::invalidate_missed,
         engine::{Subscriber, Subscriptions},
         mutex::Mutex,
         registry::ListSet,
@@ -469,13 +470,24 @@ mod tests {
         assert!(is_stale());
     }
 
-    /// The replica has made the change before it heard of the subscription, or has missed the messages about both.
+    /// The replica may have missed the messages about both the subscription and a change.
     #[tokio::test(start_paused = true)]
-    async fn a_subscription_made_at_another_replica_counts_as_updated() {
-        let interval = Duration::from_secs(60);
-        let updates: [fn(&Subscriptions); 2] =
-            [|known| known.resource_updated("a:b"), |known| known.everything_changed(ListSet::ALL)];
-        for update in updates {
+    async fn a_subscription_whose_message_may_be_missed_counts_as_updated() {
+        type Outdate = fn(&Session);
+        // A later change of the session makes no difference.
+        let outdates: [(Outdate, bool); 3] = [
+            (invalidate, false),
+            (invalidate_missed, true),
+            (
+                |session| {
+                    invalidate_missed(session);
+                    invalidate(session);
+                },
+                true,
+            ),
+        ];
+        for (outdate, is_updated) in outdates {
+            let interval = Duration::from_secs(60);
             let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), interval));
             let store = SessionStore::new(replica, interval * 60, interval, 1);
             let (subscriptions, mut session) = (Arc::<Subscriptions>::default(), Session::for_test());
@@ -488,12 +500,13 @@ mod tests {
             record.revision += 1;
             store.write("id", RecordCondition::Version(stored.version), &record).await.unwrap().unwrap();
             let _ = session.shared.set(Box::new(SharedSession::new("id".into(), stored, "")));
-            update(&subscriptions);
-            invalidate(&session);
+            subscriptions.everything_changed(ListSet::ALL);
+            outdate(&session);
             assert!(store.refresh(&session).await.unwrap());
             let mut output = Vec::new();
             session.outbox.drain_pending(&mut output);
-            assert!(String::from_utf8(output).unwrap().contains("notifications/resources/updated"));
+            let output = String::from_utf8(output).unwrap();
+            assert_eq!(output.contains("notifications/resources/updated"), is_updated, "{output}");
         }
     }
 

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     background::BackgroundTask,
     replica::Replica,
-    session_record::{Announcement, SharedSession, StoredSession, invalidate},
+    session_record::{Announcement, SharedSession, StoredSession, invalidate, invalidate_missed},
     session_store::{SESSION_MESSAGES, SessionStore},
     streams::{ReplicaStreams, SessionStreams},
     work::{SharedWork, Work},
@@ -409,7 +409,7 @@ impl ReplicaHandler for ReplicaSessions {
 
     fn missed(&self) {
         self.announcements.fetch_add(1, Ordering::AcqRel);
-        self.sessions.all().iter().for_each(|(_, local)| invalidate(&local.session));
+        self.sessions.all().iter().for_each(|(_, local)| invalidate_missed(&local.session));
         self.work.refreshes.add_all();
         self.work.answers.add_all();
         self.work.cancellations.add_all();

@@ -1,5 +1,8 @@
 //! The changes that other replicas announce, or that this replica may have missed.
 
+#[cfg(feature = "http")]
+use std::sync::atomic::Ordering;
+
 use super::subscriber::Subscriptions;
 #[cfg(feature = "http")]
 use super::subscriber::{Subject, Subscriber, Subscription, release};
@@ -17,20 +20,27 @@ impl Subscriptions {
 
 #[cfg(feature = "http")]
 impl Subscriber {
-    /// Subscribes to these resources, as the client did at another replica, and ends the subscriptions to other resources.
-    /// Subscriptions beyond the limits are ignored. The resources of new subscriptions count as updated, since this
-    /// replica may have missed an update between the subscription and now.
+    /// Returns the number of updates of resources since the server started.
+    pub(crate) fn updates(&self) -> u64 {
+        self.server.updates.load(Ordering::Acquire)
+    }
+
+    /// Subscribes to these resources, and ends the subscriptions to other resources. Subscriptions beyond the limits
+    /// are ignored. If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has
+    /// increased, their resources count as updated.
     ///
     /// Returns a function that tells the author's code, for the caller to run without locks. It considers all functions,
     /// since the record of a session does not tell which of them the client sees.
-    pub(crate) fn set_resources(&self, uris: &[String]) -> impl FnOnce() + use<'_> {
+    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) -> impl FnOnce() + use<'_> {
         let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
         let ended = known.iter().filter(|uri| !uris.contains(uri));
         let ended: Vec<_> = ended.map(|uri| (uri.clone(), self.remove_resource(uri))).collect();
         let mut added = uris.to_vec();
         added.retain(|uri| self.insert_resource(uri).unwrap_or_default());
-        for subscription in self.subscriptions().iter() {
-            if subscription.uri().is_some_and(|uri| added.iter().any(|added| added == uri)) {
+        if since.is_some_and(|since| since != self.updates()) {
+            let is_new = |uri: &str| added.iter().any(|added| added == uri);
+            let subscriptions = self.subscriptions();
+            for subscription in subscriptions.iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
                 subscription.resource_updated();
             }
         }

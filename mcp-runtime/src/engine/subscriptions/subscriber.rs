@@ -10,7 +10,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-        atomic::{AtomicU16, AtomicUsize, Ordering},
+        atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -45,6 +45,8 @@ type OnSubscribe = dyn Fn(&str, &Sees<'_>) -> Option<Guard> + Send + Sync;
 pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
+    /// The number of updates of resources since the server started.
+    pub(super) updates: AtomicU64,
     on_subscribe: OnceLock<Box<OnSubscribe>>,
 }
 
@@ -86,6 +88,7 @@ impl Subscriptions {
 
     /// Notifies the subscribers of a resource.
     pub(crate) fn resource_updated(&self, uri: &str) {
+        self.updates.fetch_add(1, Ordering::AcqRel);
         for subscription in self.index().resources.get(uri).into_iter().flatten() {
             subscription.resource_updated();
         }
