@@ -18,6 +18,7 @@ mod lines;
 mod lock;
 mod macros;
 mod metadata;
+mod modules;
 mod mount;
 mod names;
 mod order;

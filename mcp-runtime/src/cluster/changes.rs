@@ -289,9 +289,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::{BackendError, BackendFuture, MemoryBackend},
+        backend::{BackendFuture, MemoryBackend},
         registry::ListKind,
-        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, Failing, TestBackend, unavailable},
     };
 
     /// A change may be announced before its wake-up is handled.
@@ -401,34 +401,23 @@ mod tests {
         }
     }
 
-    /// Announces nothing while this is set.
-    #[derive(Debug, Default)]
-    struct FailingPublisher(AtomicBool);
-
-    impl BackendHook for FailingPublisher {
-        fn intercept<'a, T: Send + 'a>(
-            &'a self,
-            operation: BackendOperation<'_>,
-            run: BackendFuture<'a, T>,
-        ) -> BackendFuture<'a, T> {
-            if operation.method == BackendMethod::Publish && self.0.load(Ordering::Relaxed) {
-                return Box::pin(async { Err(BackendError::Unavailable("test".to_owned())) });
-            }
-            run
-        }
-    }
-
     /// A process that stops does not wait for the next attempt after an outage.
     #[tokio::test(start_paused = true)]
     async fn a_flush_announces_at_once_what_could_not_be_announced() {
         for outage in 1..20 {
-            let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(FailingPublisher(true.into())));
-            let shared = SharedChanges::new(&Arc::new(Replica::new(Arc::clone(&backend) as _, Duration::MAX)));
+            let is_down = Arc::new(AtomicBool::new(true));
+            let down = Arc::clone(&is_down);
+            let fails = move |operation: BackendOperation<'_>| match operation.method {
+                BackendMethod::Publish if down.load(Ordering::Relaxed) => Err(unavailable()),
+                _ => Ok(()),
+            };
+            let backend = TestBackend::<_, MemoryBackend>::new(Failing(fails));
+            let shared = SharedChanges::new(&Arc::new(Replica::new(Arc::new(backend), Duration::MAX)));
             let running = Arc::clone(&shared);
             let running = tokio::spawn(async move { running.run().await });
             shared.resource_updated("a:b");
             tokio::time::sleep(Duration::from_secs(outage)).await;
-            backend.0.store(false, Ordering::Relaxed);
+            is_down.store(false, Ordering::Relaxed);
             shared.flush().await;
             assert!(shared.state.lock().announcing.is_empty(), "after {outage} s");
             running.abort();

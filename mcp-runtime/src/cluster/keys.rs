@@ -237,8 +237,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::{BackendFuture, MemoryBackend},
-        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+        backend::MemoryBackend,
+        testing::test_backend::{BackendOperation, Failing, TestBackend, unavailable},
     };
 
     const KEY_LEN: usize = 32;
@@ -344,37 +344,17 @@ mod tests {
 
     const DELAY: Duration = Duration::from_millis(100);
 
-    /// Delays each operation, and lets all of them fail if this is set.
-    #[derive(Debug)]
-    struct Slow {
-        fails: bool,
-    }
-
-    impl BackendHook for Slow {
-        fn intercept<'a, T: Send + 'a>(
-            &'a self,
-            _: BackendOperation<'_>,
-            run: BackendFuture<'a, T>,
-        ) -> BackendFuture<'a, T> {
-            Box::pin(async {
-                sleep(DELAY).await;
-                if self.fails { Err(BackendError::Unavailable("test".to_owned())) } else { run.await }
-            })
-        }
-    }
-
-    /// Returns keys that are read from the backend, which is returned too, until the runtime ends.
-    fn running(fails: bool) -> (Arc<TestBackend<Slow>>, Arc<StoredKeys>) {
-        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Slow { fails }));
-        let keys = Arc::new(StoredKeys::new(Arc::clone(&backend) as _, Arc::default(), TTL));
+    /// Returns keys that are read from a backend until the runtime ends.
+    fn running(backend: impl Backend) -> Arc<StoredKeys> {
+        let keys = Arc::new(StoredKeys::new(Arc::new(backend), Arc::default(), TTL));
         let running = Arc::clone(&keys);
         tokio::spawn(async move { running.run().await });
-        (backend, keys)
+        keys
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_ends_the_wait_for_the_keys() {
-        let (_backend, keys) = running(true);
+        let keys = running(TestBackend::<_, MemoryBackend>::new(Failing(|_: BackendOperation<'_>| Err(unavailable()))));
         let begun = Instant::now();
         keys.ready().await;
         assert!(begun.elapsed() < BACKEND_TIMEOUT && keys.sealing().is_err());
@@ -383,7 +363,8 @@ mod tests {
     /// Further unknown ids arrive while the keys are read because of the first one.
     #[tokio::test(start_paused = true)]
     async fn unknown_ids_cause_one_read_per_interval_at_most() {
-        let (backend, keys) = running(false);
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(DELAY));
+        let keys = running(Arc::clone(&backend));
         keys.ready().await;
         let (before, begun) = (backend.operations(), Instant::now());
         while begun.elapsed() < MIN_INTERVAL * 10 {

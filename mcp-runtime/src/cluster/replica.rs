@@ -415,8 +415,8 @@ impl Membership {
 mod tests {
     use super::*;
     use crate::{
-        backend::{BackendFuture, MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _},
-        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+        backend::{MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _},
+        testing::test_backend::{BackendMethod, BackendOperation, Failing, TestBackend, unavailable},
     };
     use tokio::sync::mpsc;
 
@@ -551,33 +551,22 @@ mod tests {
         deliver.abort();
     }
 
-    /// Lets subscriptions fail, and keeps the keys of the records that were written.
-    #[derive(Debug, Default)]
-    struct WithoutTopics(Mutex<Vec<String>>);
-
-    impl BackendHook for WithoutTopics {
-        fn intercept<'a, T: Send + 'a>(
-            &'a self,
-            operation: BackendOperation<'_>,
-            run: BackendFuture<'a, T>,
-        ) -> BackendFuture<'a, T> {
-            match operation.method {
-                BackendMethod::Subscribe => {
-                    return Box::pin(async { Err(BackendError::Unavailable("test".to_owned())) });
-                }
-                BackendMethod::Set => self.0.lock().push(operation.key.to_owned()),
-                _ => {}
-            }
-            run
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_replica_that_cannot_hear_messages_keeps_no_slot() {
-        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(WithoutTopics::default()));
+        let keys = Arc::<Mutex<Vec<String>>>::default();
+        let known = Arc::clone(&keys);
+        let fails = move |operation: BackendOperation<'_>| match operation.method {
+            BackendMethod::Subscribe => Err(unavailable()),
+            BackendMethod::Set => {
+                known.lock().push(operation.key.to_owned());
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Failing(fails)));
         let replica = Replica::new(Arc::clone(&backend) as _, LEASE);
         assert!(replica.join().await.is_err());
-        let written = backend.0.lock().clone();
+        let written = keys.lock().clone();
         assert_eq!(written.len(), 1, "{written:?}");
         assert!(backend.reliable().get(&written[0]).await.unwrap().is_none());
     }

@@ -177,8 +177,7 @@ pub(super) fn invalidate(session: &Session) {
 /// change of its resource.
 pub(super) fn invalidate_missed(session: &Session) {
     if let Some(shared) = SharedSession::of(session) {
-        shared.updates.store(UNKNOWN, Ordering::Release);
-        shared.invalidations.fetch_add(1, Ordering::AcqRel);
+        shared.invalidate(UNKNOWN);
     }
 }
 
@@ -284,7 +283,7 @@ impl SharedSession {
     /// Requires that the record is read again before the session is used. `updates` is the number of updates of resources
     /// of which the process has heard.
     pub(super) fn invalidate(&self, updates: u64) {
-        if !self.is_stale() {
+        if updates == UNKNOWN || !self.is_stale() {
             self.updates.store(updates, Ordering::Release);
         }
         self.invalidations.fetch_add(1, Ordering::AcqRel);

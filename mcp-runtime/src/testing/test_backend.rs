@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(test)]
+use crate::backend::BackendError;
 use crate::backend::{
     Append, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, MemoryBackend, Record,
     RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, forward_logs,
@@ -89,6 +91,52 @@ impl BackendHook for () {
     ) -> BackendFuture<'a, T> {
         run
     }
+}
+
+/// Delays every operation.
+#[cfg(test)]
+impl BackendHook for Duration {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        _: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        Box::pin(async {
+            tokio::time::sleep(*self).await;
+            run.await
+        })
+    }
+}
+
+/// Lets an operation fail, without an effect, if the function returns an error for it.
+#[cfg(test)]
+pub(crate) struct Failing<F>(pub(crate) F);
+
+#[cfg(test)]
+impl<F> fmt::Debug for Failing<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failing").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl<F: Fn(BackendOperation<'_>) -> Result<(), BackendError> + Send + Sync + 'static> BackendHook for Failing<F> {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        match self.0(operation) {
+            Ok(()) => run,
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+}
+
+/// Returns the error of an operation that fails in a test.
+#[cfg(test)]
+pub(crate) fn unavailable() -> BackendError {
+    BackendError::Unavailable("test".to_owned())
 }
 
 /// Counts the operations of an inner backend, and passes each of them to a hook. Dereferences to the hook, which tests

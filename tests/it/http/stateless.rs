@@ -148,7 +148,7 @@ async fn requests_are_checked() {
     assert_eq!(refused["id"], 1);
 }
 
-/// Nobody reads what it sends, so nothing is kept.
+/// Its messages have no recipient, so none is kept.
 #[tokio::test]
 async fn the_call_of_a_notification_fills_no_buffer() {
     let (log, _guard) = Log::listen();

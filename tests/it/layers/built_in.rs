@@ -181,7 +181,7 @@ async fn logs_and_waits() {
     std::future::pending::<()>().await;
 }
 
-/// Events outside of a call, or of a call of another client, concern nobody else.
+/// An event is forwarded only to the client whose call has caused it.
 #[tokio::test]
 async fn events_outside_of_a_waiting_call_are_not_forwarded() {
     use tracing_subscriber::layer::SubscriberExt as _;

@@ -1,4 +1,4 @@
-//! What the log says about a backend that fails.
+//! Log messages about a backend that fails.
 
 use std::time::Duration;
 

@@ -304,7 +304,7 @@ async fn published_keys_are_cached_and_fetched_again_if_an_assertion_names_anoth
     world.clock.advance(Duration::from_secs(61));
     assert_eq!((revoke(&new).await, fetched()), (200, 2));
     assert_eq!((revoke(&old).await, fetched()), (401, 2));
-    // What names a known key causes no request, whether it is valid or not.
+    // An assertion that names a known key causes no request, whether it is valid or not.
     world.clock.advance(Duration::from_secs(61));
     assert_eq!((revoke(&new).await, revoke(&Signer::p256("new")).await, fetched()), (200, 401, 2));
     // Known keys remain in use while the host does not respond.

@@ -116,32 +116,11 @@ impl Session {
 #[cfg(all(test, feature = "cluster", feature = "http"))]
 mod tests {
     use super::*;
-    use crate::{
-        backend::{BackendFuture, MemoryBackend},
-        cluster::Cluster,
-        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
-    };
-
-    /// Makes every operation take a millisecond.
-    #[derive(Debug)]
-    struct Slow;
-
-    impl BackendHook for Slow {
-        fn intercept<'a, T: Send + 'a>(
-            &'a self,
-            _: BackendOperation<'_>,
-            run: BackendFuture<'a, T>,
-        ) -> BackendFuture<'a, T> {
-            Box::pin(async {
-                sleep(Duration::from_millis(1)).await;
-                run.await
-            })
-        }
-    }
+    use crate::{backend::MemoryBackend, cluster::Cluster, testing::test_backend::TestBackend};
 
     #[tokio::test(start_paused = true)]
     async fn the_backend_is_seldom_asked_whether_the_client_reads_elsewhere() {
-        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Slow));
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Duration::from_millis(1)));
         let session = Session::for_test();
         session.set_id(&"session".into());
         let replica = Cluster::for_test(Arc::clone(&backend) as _, Duration::from_secs(60));

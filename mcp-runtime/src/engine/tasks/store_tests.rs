@@ -21,7 +21,7 @@ use crate::{
     backend::{Backend, BackendError, BackendFuture, MemoryBackend, RecordCondition, Records as _, Timestamp},
     cluster::Cluster,
     engine::{limits::TaskLimits, replicas::Replicas},
-    testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    testing::test_backend::{BackendHook, BackendMethod, BackendOperation, Failing, TestBackend, unavailable},
 };
 
 const SERVER: &str = "files";
@@ -157,65 +157,43 @@ async fn results_beyond_the_memory_of_a_peer_are_rejected_and_others_kept() {
     assert_eq!(store.outcome(&found[0]).await.unwrap().unwrap().len(), 20 << 20);
 }
 
-/// Refuses to write records, or fails to.
-#[derive(Debug, Default)]
-struct RefusedWrites(Mutex<Option<BackendError>>);
-
-impl BackendHook for RefusedWrites {
-    fn intercept<'a, T: Send + 'a>(
-        &'a self,
-        operation: BackendOperation<'_>,
-        run: BackendFuture<'a, T>,
-    ) -> BackendFuture<'a, T> {
-        match self.0.lock().unwrap().clone() {
-            Some(error) if operation.method == BackendMethod::Set => Box::pin(async { Err(error) }),
-            _ => run,
-        }
-    }
-}
-
 /// A result that was not stored does not count against its peer.
 #[tokio::test]
 async fn a_result_that_could_not_be_stored_uses_no_memory() {
-    let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(RefusedWrites::default()));
-    let store = TaskStore::new(Arc::clone(&backend) as _, None, SERVER);
+    let refusal = Arc::<Mutex<Option<BackendError>>>::default();
+    let refuses = Arc::clone(&refusal);
+    let backend = TestBackend::<_, MemoryBackend>::new(Failing(move |operation: BackendOperation<'_>| {
+        let error = refuses.lock().unwrap().clone().filter(|_| operation.method == BackendMethod::Set);
+        error.map_or(Ok(()), Err)
+    }));
+    let store = TaskStore::new(Arc::new(backend), None, SERVER);
     let task = insert(&store, "ada", '1', LIMITS).await.unwrap();
     let large = "7".repeat(20 << 20);
     for error in [BackendError::Full, BackendError::Unavailable("test".to_owned())] {
-        *backend.0.lock().unwrap() = Some(error.clone());
+        *refusal.lock().unwrap() = Some(error.clone());
         let refused = store.store_outcome(&task, &large).await;
         let expected = if error == BackendError::Full { Ok(None) } else { Err(error) };
         assert_eq!(refused.map(|stored| stored.map(drop)), expected);
     }
-    *backend.0.lock().unwrap() = None;
+    *refusal.lock().unwrap() = None;
     assert!(finish(&store, &task, &large).await);
-}
-
-/// Refuses to write records a number of times.
-#[derive(Debug, Default)]
-struct TemporaryFailure(AtomicUsize);
-
-impl BackendHook for TemporaryFailure {
-    fn intercept<'a, T: Send + 'a>(
-        &'a self,
-        operation: BackendOperation<'_>,
-        run: BackendFuture<'a, T>,
-    ) -> BackendFuture<'a, T> {
-        let is_refused = operation.method == BackendMethod::Set
-            && self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
-        if is_refused { Box::pin(async { Err(BackendError::Unavailable("test".to_owned())) }) } else { run }
-    }
 }
 
 /// The first pauses between the attempts add up to 3.1 seconds.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_ends_lets_another_one_ask_once_the_backend_responds() {
-    let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(TemporaryFailure::default()));
-    let store = Arc::new(TaskStore::new(Arc::clone(&backend) as _, None, SERVER));
+    let failures = Arc::<AtomicUsize>::default();
+    let left = Arc::clone(&failures);
+    let backend = TestBackend::<_, MemoryBackend>::new(Failing(move |operation: BackendOperation<'_>| {
+        let fails = operation.method == BackendMethod::Set
+            && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if fails { Err(unavailable()) } else { Ok(()) }
+    }));
+    let store = Arc::new(TaskStore::new(Arc::new(backend), None, SERVER));
     let task = insert(&store, "a", '1', LIMITS).await.unwrap();
     let mut reader = TaskReader::new(Arc::clone(&store), task.key.clone());
     assert!(reader.claim(task.clone()).await.unwrap().is_some_and(|task| reader.may_ask(&task)));
-    backend.0.store(5, Ordering::SeqCst);
+    failures.store(5, Ordering::SeqCst);
     drop(reader);
     for (seconds, is_held) in [(1, true), (3, false)] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;

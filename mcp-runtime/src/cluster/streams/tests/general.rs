@@ -427,9 +427,9 @@ async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
     assert_eq!(event(&mut response).await.1, "new");
 }
 
-/// An earlier response waits until nobody reads the stream any more.
+/// An earlier response waits until no other response carries the stream.
 #[tokio::test(start_paused = true)]
-async fn nobody_reads_a_stream_whose_response_has_failed_or_ended_during_a_failure() {
+async fn a_stream_is_unread_once_its_response_has_failed_or_ended_during_a_failure() {
     for is_announced in [false, true] {
         let backend = Arc::new(Flaky::default());
         let (copy, streams) = (SessionCopy::of(&backend), replica(&backend, LEASE));
