@@ -207,6 +207,37 @@ async fn reasons_are_logged_once_behind_layers() {
     }
 }
 
+#[tokio::test]
+async fn functions_that_block_their_connection_are_logged() {
+    const LONG: Duration = Duration::from_millis(101);
+
+    #[tool]
+    fn at_once() {
+        thread::sleep(LONG);
+    }
+
+    #[tool]
+    async fn before_it_waits() {
+        thread::sleep(LONG);
+        tokio::task::yield_now().await;
+    }
+
+    #[tool(task)]
+    async fn after_it_waited() {
+        tokio::task::yield_now().await;
+        thread::sleep(LONG);
+    }
+
+    let (log, _guard) = Log::listen();
+    let server = Server::empty("slow", "1.0.0").with::<at_once>().with::<before_it_waits>();
+    let mut client = server.with::<after_it_waited>().test_client(Revision::V2026_07_28);
+    for tool in ["at_once", "before_it_waits", "after_it_waited"] {
+        client.call(tool, json!({})).await.unwrap();
+        let logged = log.take("function blocked its connection");
+        assert!(logged.iter().any(|line| line.contains(&format!("name={tool:?}"))), "{tool}: {logged:?}");
+    }
+}
+
 /// Without a subscriber, as in most tests, the log is stderr. Runs in a process of its own, since any other test may
 /// set a subscriber.
 #[test]
