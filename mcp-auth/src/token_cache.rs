@@ -107,6 +107,7 @@ mod tests {
         assert_eq!(cache.get(&a, 1, 10.0), None, "void");
         assert_eq!(cache.get(&c, 2, 9.9), None, "of another generation");
         assert_eq!(cache.get(&d, 1, 9.9), Some("d"));
+        assert_eq!(cache.entries.lock().unwrap().by_token.len(), 1);
         cache.insert(a, "large", 12_000, 10.0, 1);
         assert_eq!((cache.get(&a, 1, 9.9), cache.get(&d, 1, 9.9)), (Some("large"), None));
         cache.insert(b, "too large", 12_289, 10.0, 1);

@@ -129,8 +129,7 @@ pub(crate) fn argv(levels: &[CommandArguments], arguments: &Map<String, Value>) 
                     argv.push(format!("{}={}", option(), values.join(&delimiter.to_string())));
                 }
                 ArgumentStyle::Words => {
-                    let occurrence = if appends { range.max_values() } else { usize::MAX };
-                    for values in values.chunks(occurrence) {
+                    for values in values.chunks(range.max_values()) {
                         // With fewer values, clap would take the next word for one.
                         if !(range.min_values()..=range.max_values()).contains(&values.len()) {
                             let expected = match (range.min_values(), range.max_values()) {

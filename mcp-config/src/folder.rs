@@ -231,5 +231,8 @@ mod tests {
             thread::sleep(INTERVAL * 3 / 2);
         }
         assert_eq!(log.try_recv(), Err(mpsc::TryRecvError::Empty));
+        drop(server);
+        let after_server = log.recv_timeout(Duration::from_secs(20));
+        assert_eq!(after_server, Err(mpsc::RecvTimeoutError::Disconnected), "the folder is still watched");
     }
 }

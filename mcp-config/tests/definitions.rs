@@ -144,6 +144,7 @@ async fn stderr_is_sent_to_the_client() {
         ("echo more >&2; echo out", (false, "out"), Some("more")),
         ("echo more >&2", (false, "more"), Some("more")),
         ("for n in 1 2 3 4 5 6 7; do echo $n >&2; done; echo out", (false, "out"), Some("7")),
+        ("seq 2000 >&2; echo out", (false, "out"), Some("2000")),
         ("echo more >&2; echo out; exit 3", (true, "exit status: 3\nmore\nout"), Some("more")),
     ] {
         let folder = folder(&[("t.toml", &sh(script))]);

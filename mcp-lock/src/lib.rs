@@ -163,9 +163,7 @@ fn lock_entries(items: &[Value], list: &List) -> Value {
             Value::Object(members.filter(|(_, value)| !value.is_null()).collect())
         })
         .collect();
-    if list.name == "prompts" {
-        entries.iter_mut().for_each(add_required);
-    }
+    entries.iter_mut().for_each(add_required);
     entries.sort_by(|left, right| left[list.key].as_str().cmp(&right[list.key].as_str()));
     Value::Array(entries)
 }

@@ -47,6 +47,11 @@ fn changes_are_classified_and_described() {
             "compatible  tool `a`: the annotations changed without effect\n",
         ),
         (
+            tools(json!([tool("a", json!({"openWorldHint": false}))])),
+            tools(json!([tool("a", json!({}))])),
+            "breaking    tool `a`: no longer closed-world (`openWorldHint`)\n",
+        ),
+        (
             tools(json!([{"name": "t", "inputSchema": {"type": "object"}}])),
             result(json!({"type": "object"})),
             "compatible  tool `t`: `outputSchema` added\n",
@@ -65,6 +70,11 @@ fn changes_are_classified_and_described() {
             tools(json!([{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"enum": ["x"]}}}}])),
             tools(json!([{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"const": "x"}}}}])),
             "compatible  tool `t`: the schema of the arguments changed without effect\n",
+        ),
+        (
+            tools(json!([{"name": "t", "inputSchema": {"properties": {"a": {"default": "x"}}}}])),
+            tools(json!([{"name": "t", "inputSchema": {"properties": {"a": {"default": "it is y"}}}}])),
+            "compatible  tool `t`: argument `a`: `default` changed from \"x\" to \"it is y\"\n",
         ),
         (
             tools(json!([{"name": "t", "inputSchema": {"type": "object"}}])),
@@ -118,7 +128,7 @@ fn changes_are_classified_and_described() {
 #[test]
 fn locks_are_sorted_and_round_trip() {
     let listing = Listing {
-        tools: vec![tool("b", json!({"title": "B"})), tool("a", json!({}))],
+        tools: vec![tool("b", json!({"title": "B", "readOnlyHint": true})), tool("a", json!({}))],
         resources: vec![
             json!({"uri": "a://note/1", "name": "data"}),
             json!({"uri": "a://all", "name": "all", "size": 5}),
@@ -128,7 +138,8 @@ fn locks_are_sorted_and_round_trip() {
         instructions: None,
     };
     let lock = Lock::of(&listing);
-    let other = Lock::of(&Listing { tools: vec![listing.tools[1].clone(), listing.tools[0].clone()], ..listing });
+    let reordered = vec![tool("a", json!({})), tool("b", json!({"readOnlyHint": true, "title": "B"}))];
+    let other = Lock::of(&Listing { tools: reordered, ..listing });
     assert_eq!(lock.to_json(), other.to_json());
     let text = lock.to_json();
     assert_eq!(Lock::parse(&text).unwrap(), lock);

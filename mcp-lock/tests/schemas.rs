@@ -105,6 +105,35 @@ fn changes_of_a_value_break_senders_or_receivers() {
             breaks,
         ),
         (
+            "enum of numbers to a minimum",
+            json!({"enum": [1, 2]}),
+            json!({"type": "integer", "minimum": 1}),
+            keeps,
+            breaks,
+        ),
+        (
+            "enum to an exclusive minimum that is among its values",
+            json!({"enum": [1, 2]}),
+            json!({"type": "integer", "exclusiveMinimum": 1}),
+            breaks,
+            breaks,
+        ),
+        (
+            "enum to an exclusive maximum that is among its values",
+            json!({"enum": [1, 2]}),
+            json!({"type": "integer", "exclusiveMaximum": 2}),
+            breaks,
+            breaks,
+        ),
+        ("enum of a fraction to integers", json!({"enum": [1.5]}), json!({"type": "integer"}), breaks, breaks),
+        (
+            "enum to a definition that accepts its values",
+            json!({"enum": ["ab"]}),
+            json!({"$ref": "#/properties/x/$defs/t", "$defs": {"t": {"type": "string", "maxLength": 3}}}),
+            keeps,
+            breaks,
+        ),
+        (
             "enum of arrays to arrays of other items",
             json!({"enum": [[1]]}),
             json!({"type": "array", "items": {"type": "string"}}),
@@ -167,6 +196,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             "inclusive to exclusive bound",
             json!({"type": "number", "minimum": 1}),
             json!({"type": "number", "exclusiveMinimum": 1}),
+            breaks,
+            keeps,
+        ),
+        (
+            "exclusive bound raised by a fraction",
+            json!({"type": "number", "exclusiveMinimum": 0}),
+            json!({"type": "number", "exclusiveMinimum": 0.5}),
             breaks,
             keeps,
         ),
@@ -297,6 +333,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             breaks,
         ),
         (
+            "constraint beside the branches narrowed",
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}], "maxLength": 3}),
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}], "maxLength": 2}),
+            breaks,
+            keeps,
+        ),
+        (
             "branches reordered",
             json!({"oneOf": [{"type": "string"}, {"type": "null"}]}),
             json!({"oneOf": [{"type": "null"}, {"type": "string"}]}),
@@ -410,13 +453,13 @@ fn a_change_of_a_definition_is_reported_wherever_it_is_used() {
         json!({
             "type": "object",
             "properties": {
-                "w": {"not": {"anyOf": [tag, {"type": "null"}]}}, "x": tag, "y": {"type": "array", "items": tag}, "z": tag,
+                "w": {"not": {"anyOf": [tag, {"type": "null"}], "minLength": 1}}, "x": tag, "y": {"type": "array", "items": tag}, "z": tag,
             },
             "$defs": {"Tag": {"type": "string", "maxLength": max}},
         })
     };
     let found = differences(Role::Input, &uses(9), &uses(8));
-    let not = r##"{"anyOf":[{"$ref":"#/$defs/Tag"},{"type":"null"}]}"##;
+    let not = r##"{"anyOf":[{"$ref":"#/$defs/Tag"},{"type":"null"}],"minLength":1}"##;
     assert_eq!(
         found,
         [
@@ -433,6 +476,7 @@ fn changes_of_members_are_described() {
     let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let open =
         |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
+    let texts = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": {"type": "string"}});
     let text = || json!({"type": "string"});
     let (a, ab) = (json!({"a": text()}), json!({"a": text(), "b": text()}));
     let none = || json!([]);
@@ -451,7 +495,10 @@ fn changes_of_members_are_described() {
             open(a.clone(), json!(["b"])),
             &["!b: is now required", "!b: is removed"],
         ),
+        (Role::Input, texts(ab.clone(), none()), texts(a.clone(), json!(["b"])), &["!b: is now required"]),
         (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
+        (Role::Output, open(a.clone(), json!(["b"])), open(ab.clone(), json!(["b"])), &["b: is now declared"]),
+        (Role::Output, closed(a.clone(), json!(["b"])), closed(ab.clone(), json!(["b"])), &["!b: is now declared"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), none()), &["b: is new and optional"]),
         (Role::Output, closed(a.clone(), none()), closed(ab.clone(), none()), &["!b: is new and optional"]),
@@ -470,6 +517,12 @@ fn differences_have_paths_and_messages() {
     let nested = |inner: Value| {
         json!({"type": "object", "properties": {"filter": {"type": "object", "properties": {
         "tags": {"type": "array", "items": inner}}}}})
+    };
+    let (first, second, text) = (json!({"const": 1}), json!({"const": 2}), json!({"type": "string"}));
+    // Both parts of a shape name its kind.
+    let shape = |kind: &str| {
+        let kind = json!({"const": kind});
+        json!({"type": "object", "properties": {"kind": kind}, "allOf": [{"properties": {"kind": kind, "size": {}}}]})
     };
     for (old, new, expected) in [
         (
@@ -507,6 +560,43 @@ fn differences_have_paths_and_messages() {
                 "!x: alternative object with `kind` \"circle\" removed",
                 "x: alternative object with `kind` \"square\" added",
             ],
+        ),
+        (
+            one(json!({"anyOf": [{"type": "string"}, {"type": "null"}]})),
+            one(json!({"anyOf": [{"type": "integer"}, {"type": "null"}]})),
+            vec!["!x: `type` changed from string to integer"],
+        ),
+        (
+            one(json!({"title": "Id", "anyOf": [{"type": "string"}, {"type": "null"}]})),
+            one(json!({"title": "Id", "anyOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}]})),
+            vec!["x: alternative integer added"],
+        ),
+        (
+            one(json!({"anyOf": [{"const": "a"}, {"const": "b"}, {"const": "c"}, {"type": "null"}]})),
+            one(json!({"anyOf": [{"const": "a"}, {"const": "b"}, {"type": "null"}]})),
+            vec!["!x: alternative \"c\" removed"],
+        ),
+        (
+            one(json!({"oneOf": [shape("circle"), {"type": "string"}]})),
+            one(json!({"oneOf": [shape("square"), {"type": "string"}]})),
+            vec![
+                "!x: alternative object with `kind` \"circle\" removed",
+                "x: alternative object with `kind` \"square\" added",
+            ],
+        ),
+        (
+            one(
+                json!({"anyOf": [{"type": "object", "properties": {"a": first, "b": second}, "maxProperties": 4}, text]}),
+            ),
+            one(
+                json!({"anyOf": [{"type": "object", "properties": {"b": second, "a": first}, "maxProperties": 3}, text]}),
+            ),
+            vec!["!x: `maxProperties` changed from 4 to 3"],
+        ),
+        (
+            one(json!({"type": "string"})),
+            one(json!({"type": "string", "format": "phone"})),
+            vec!["x: `format` added: \"phone\""],
         ),
         (
             one(json!({"type": "integer", "default": 1})),
@@ -601,6 +691,10 @@ fn references_are_resolved_even_if_recursive() {
     // A reference to itself, and unions that grow with each step, terminate as well.
     let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
     let _ = differences(Role::Input, &circular, &one(json!({})));
+    for keyword in ["anyOf", "oneOf"] {
+        let itself = json!({"$ref": "#/$defs/a", "$defs": {"a": {keyword: [{"$ref": "#/$defs/a"}, {"type": "null"}]}}});
+        assert!(!differences(Role::Input, &itself, &json!({"type": "string"})).is_empty());
+    }
     let branching = |leaf: &str| {
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [
         {"type": "object", "properties": {"l": {"$ref": "#/$defs/a"}, "r": {"$ref": "#/$defs/b"}}},

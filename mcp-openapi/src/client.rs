@@ -286,6 +286,7 @@ mod tests {
             ("//evil.test/", None),
             ("/\\evil.test/", Some("http://a.test:81/\\evil.test/")),
             ("http://a.test:81//evil.test/", None),
+            ("/x?to=http://b.test/", Some("http://a.test:81/x?to=http://b.test/")),
             ("x", None),
             ("", None),
         ] {

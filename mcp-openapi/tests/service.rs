@@ -102,6 +102,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "file" => typed("application/zip", "PK"),
         "vendor-json" => typed("application/vnd.api+json; charset=utf-8", "[1, 2]"),
         "broken-json" => typed("application/json", "{"),
+        "undeclared-json" => typed("text/plain", r#"{"name": "Rex"}"#),
         "redirect" => redirect("/api/v1/respond/list"),
         "elsewhere" => redirect("http://127.0.0.1:1/secret?api_key=k3y#k3y"),
         "elsewhere-scheme" => redirect("//evil.test/"),
@@ -159,6 +160,7 @@ async fn arguments_become_requests() {
         ("path-exploded", json!({"id": ["a", "b"]}), "GET /api/v1/exploded/a,b", ""),
         ("path-label", json!({"id": ["a", "b"]}), "GET /api/v1/label/.a,b", ""),
         ("path-matrix", json!({"id": ["a", "b"]}), "GET /api/v1/matrix/;id=a;id=b", ""),
+        ("path-matrix-joined", json!({"id": ["a", "b"]}), "GET /api/v1/matrix-joined/;id=a,b", ""),
         ("path-parts", json!({"name": "a", "extension": "b"}), "GET /api/v1/files/a.b/raw", ""),
         // Queries.
         ("query", json!({}), "GET /api/v1/query", ""),
@@ -250,6 +252,7 @@ async fn headers_and_credentials_are_sent_where_they_belong() {
     for (tool, line, name, value) in [
         ("open", "GET /api/v1/open", "x-key", None),
         ("basic", "GET /api/v1/basic", "authorization", Some("Basic dXNlcjpwYXNz")),
+        ("basic", "GET /api/v1/basic", "x-key", None),
         ("either", "GET /api/v1/either?api_key=a%26b", "cookie", Some("login=c%3Bd")),
     ] {
         client.call(tool, ()).await.unwrap();
@@ -359,6 +362,7 @@ async fn responses_become_results() {
         ("text", "<p>ü</p>"),
         ("vendor-json", "[1,2]"),
         ("broken-json", "{"),
+        ("undeclared-json", r#"{"name": "Rex"}"#),
         ("redirect", "[1,2]\nThe next page has the arguments {\"page\":\"3,4\",\"per_page\":2}"),
         ("elsewhere", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
         ("elsewhere-scheme", "error: 302 Found: redirects to //evil.test/, which is not followed"),
@@ -402,6 +406,7 @@ async fn responses_become_results() {
 async fn the_next_page_is_named() {
     let service = Service::start().await;
     let mut client = client(api().base_url(&*service.url).with_parameter("fixed", "f"));
+    let longest = "x".repeat(4096 - r#"{"cursor":""}"#.len());
     for (body, expected) in [
         // Slack, Box, Google, Asana, Kubernetes, Stripe, OpenAI, Twilio, DigitalOcean, JSON:API.
         (json!({"response_metadata": {"next_cursor": "a="}}), json!({"cursor": "a="})),
@@ -419,6 +424,8 @@ async fn the_next_page_is_named() {
         (json!({"next_marker": "/x?page=2"}), json!({"page": 2})),
         (json!({"next_page": 2}), json!({"page": 2})),
         (json!({"next_cursor": 5}), json!({"cursor": "5"})),
+        (json!({"next_untyped": "u"}), json!({"untyped": "u"})),
+        (json!({"next_cursor": &longest}), json!({"cursor": &longest})),
         // There is no next page, or no argument for it.
         (json!({"response_metadata": {"next_cursor": ""}}), Value::Null),
         (json!({"next_marker": null, "next_page": null}), Value::Null),
@@ -463,7 +470,7 @@ async fn tools_are_described() {
     let mut client = client(api().base_url("http://127.0.0.1:1"));
     let tools = client.tools().await.unwrap();
     let tool = |name: &str| &tools.iter().find(|tool| tool.name() == name).unwrap().0;
-    assert_eq!(tools.len(), 26, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
+    assert_eq!(tools.len(), 27, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
     assert_eq!(tool("respond")["annotations"], json!({"readOnlyHint": true}));
     // The second operation with this id.
     assert_eq!(tool("delete_respond_kind")["annotations"], json!({"destructiveHint": true, "idempotentHint": true}));
@@ -514,6 +521,7 @@ async fn other_responses_become_empty_objects() {
         ("vendor-json", "[1,2]", json!({})),
         ("empty", "204 No Content", json!({})),
         ("text", "<p>ü</p>", json!({})),
+        ("undeclared-json", r#"{"name":"Rex"}"#, json!({"name": "Rex"})),
     ] {
         let result = client.call("described", json!({ "kind": kind })).await.unwrap();
         assert_eq!((&*text(&result), result.structured()), (expected, Some(&structured)), "{kind}");

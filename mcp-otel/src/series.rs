@@ -40,8 +40,7 @@ impl<T> Series<T> {
         let key = self.hasher.hash_one(attributes.map(|(_, value)| value));
         {
             let series = self.series.load();
-            let is_full = series.len() > MAX_SERIES;
-            if let Some(found) = series.get(&key).or_else(|| series.get(&OVERFLOW).filter(|_| is_full)) {
+            if let Some(found) = series.get(&key).or_else(|| series.get(&OVERFLOW)) {
                 return record(found);
             }
         }

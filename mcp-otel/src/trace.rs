@@ -508,6 +508,8 @@ impl Injector for TextCarrier<'_> {
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_sdk::trace::Sampler;
+
     use super::*;
 
     fn enter(id: u128) -> Box<dyn Any> {
@@ -532,6 +534,21 @@ mod tests {
             assert_eq!(trace(), 1, "{has_context}");
             drop(outer);
             assert_eq!(trace(), 0, "{has_context}");
+        }
+    }
+
+    #[test]
+    fn the_sampler_decides_before_there_is_a_span() {
+        let own = SpanContext::new(2_u128.into(), 2_u64.into(), TraceFlags::SAMPLED, true, TraceState::default());
+        for (sampler, samples_roots, samples_children) in [
+            (Sampler::AlwaysOn, true, true),
+            (Sampler::AlwaysOff, false, false),
+            (Sampler::ParentBased(Box::new(Sampler::AlwaysOff)), false, true),
+        ] {
+            let samples = || unsampled(Some(&sampler), &TraceContext::default(), false).is_none();
+            assert_eq!(samples(), samples_roots, "{sampler:?}");
+            let _attached = Context::new().with_remote_span_context(own.clone()).attach();
+            assert_eq!(samples(), samples_children, "{sampler:?}");
         }
     }
 

@@ -509,7 +509,10 @@ mod tests {
             r#"<style>@import "https://a.example/a.css" print; a::after { content: "https://b.example" }</style>"#,
             r#"<style>a { b: image-set("https://a.example/a.png" type("image/png")) }</style>"#,
             r#"<iframe srcdoc="<p>a</p>"></iframe>"#,
+            r#"<iframe srcdoc="<!-- a --><p>a</p>"></iframe>"#,
             "<script>fetch(`https://${host}/`)</script>",
+            // Data is not a program.
+            r#"<script type="application/json">import "https://b.example/x"</script>"#,
             r#"<!-- > <img src="https://b.example/x"> -->"#,
             r#"<meta charset="utf-8">"#,
             r#"<script async src="https://a.example/a.js"></script>"#,
@@ -527,6 +530,8 @@ mod tests {
             ("<img src=img/dot.svg>", format!("<img src=\"{DOT}\">")),
             ("<img src='img/d%6ft.svg'>", format!("<img src=\"{DOT}\">")),
             ("<img src=img//dot.svg>", format!("<img src=\"{DOT}\">")),
+            // The first attribute of a name counts.
+            ("<img src=img/dot.svg src=https://b.example/x>", format!("<img src=\"{DOT}\">")),
             ("<input disabled src=img/dot.svg>", format!("<input disabled src=\"{DOT}\">")),
             ("<link rel='shortcut icon' href=img/dot.svg>", format!("<link rel=\"shortcut icon\" href=\"{DOT}\">")),
             ("<link rel=modulepreload href=board.js>", String::new()),
@@ -603,7 +608,7 @@ mod tests {
             ("<style>a { b: image-set('https://b.example/x' 1x) }</style>", forbidden),
             ("<p style='a: URL(https://b.example/x)'>", forbidden),
             ("<img src='https://${host}/x'>", "the policy of the page forbids `https://${host}/x`"),
-            ("<script>fetch('https://${host}/x')</script>", "the policy of the page forbids `https://${host}/x`"),
+            ("<script>fetch('https://${host}/x', `a`)</script>", "the policy of the page forbids `https://${host}/x`"),
             ("<!-- --!><img src='https://b.example/x'><!-- -->", forbidden),
             ("<!--><img src='https://b.example/x'><!-- -->", forbidden),
             ("<script src='..'></script>", "`..` is outside of the directory of the page"),
@@ -644,5 +649,7 @@ mod tests {
         };
         let found = bundled("<script type=module src=lib/imports.js></script>");
         assert_eq!(found, Err([line(1, "/board.js"), line(2, "./imports.js")].join("\n")));
+        let data = bundled("<script type=text/plain src=lib/imports.js></script>");
+        assert!(data.is_ok_and(|html| html.contains("import \"/board.js\"")));
     }
 }

@@ -169,6 +169,8 @@ mod tests {
             ("https://a.example:443", "https://a.example/x", true),
             ("https://a.example", "http://a.example/x", false),
             ("http://a.example", "https://a.example/x", true),
+            ("http://a.example", "http://a.example:80/x", true),
+            ("http://a.example:80", "http://a.example/x", true),
             ("https://a.example", "wss://a.example/x", false),
             ("wss://a.example", "wss://a.example/x", true),
             ("wss://a.example", "https://a.example/x", true),

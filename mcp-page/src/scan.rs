@@ -381,6 +381,9 @@ mod tests {
             ("b { /*'*/ c: url(d) }", vec![("url(d)", "d", image)]),
             ("b { c: d('e') }", vec![]),
             (r#"b { c: "\\"; d: url(e); f: "g" }"#, vec![("url(e)", "e", image)]),
+            (r#"b { c: "\""; d: url(e) }"#, vec![("url(e)", "e", image)]),
+            (r#"b { c: "\"#, vec![]),
+            ("b { c: url(", vec![("url(", "", image)]),
             ("b { c: image-set('d' 1x); e: 'f' }", vec![("'d'", "d", image)]),
             ("b { c: image-set('d' type('e'), 'f' 2x) }", vec![("'d'", "d", image), ("'f'", "f", image)]),
         ] {

@@ -376,6 +376,41 @@ impl error::Error for Error {}
 mod tests {
     use super::*;
 
+    /// Announcements that follow each other, and one after a silence.
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_before_lists_are_read_again_has_a_bound() {
+        let client = upstream::http_client().unwrap();
+        let target = Target::Http { url: String::new(), client, headers: HeaderMap::new(), credentials: None };
+        let handle = Server::empty("gateway", "1.0.0").handle();
+        let prefix = Prefix::new("up").unwrap();
+        let (upstream, _changes) = upstream::Upstream::new(prefix, target, false, Duration::ZERO, 0, handle.clone());
+        let mut refresh = Refresh {
+            upstream,
+            tag: String::new(),
+            had_entries: false,
+            digest: None,
+            was_complete: true,
+            retries: false,
+            last_announced: None,
+            pause: PAUSES.0,
+            handle,
+        };
+        let mut next = async || {
+            let pause = refresh.next_pause();
+            tokio::time::advance(pause).await;
+            refresh.last_announced = Some(Instant::now());
+            pause
+        };
+        assert_eq!(next().await, PAUSES.0);
+        assert_eq!(next().await, PAUSES.0 * 5 / 4);
+        for _ in 0..100 {
+            assert!(next().await <= PAUSES.1);
+        }
+        assert_eq!(next().await, PAUSES.1);
+        tokio::time::advance(PAUSES.1 + PAUSES.1 / 10).await;
+        assert_eq!(next().await, PAUSES.0);
+    }
+
     /// The HTTP client logs requests with their headers.
     #[test]
     fn the_values_of_headers_are_not_printed() {

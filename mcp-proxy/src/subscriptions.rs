@@ -229,6 +229,41 @@ mod tests {
         fn stream_opened(&self) {}
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn attempts_to_read_capabilities_have_pauses() {
+        let (sent, mut requests) = unbounded_channel();
+        let (responses, received) = unbounded_channel();
+        let listener = Arc::new(Ended(unbounded_channel().0));
+        let server = async {
+            let mut times = Vec::new();
+            while times.len() < 4 {
+                let request: Value = requests.recv().await.unwrap();
+                if request["method"] != "server/discover" {
+                    continue;
+                }
+                times.push(tokio::time::Instant::now());
+                let (member, value) = if [2, 3].contains(&times.len()) {
+                    ("error", json!({"code": -32000, "message": "later"}))
+                } else {
+                    let result = json!({
+                        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0,
+                        "cacheScope": "private",
+                    });
+                    ("result", result)
+                };
+                responses.send(json!({"jsonrpc": "2.0", "id": request["id"], member: value})).unwrap();
+            }
+            times.windows(2).skip(1).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
+        };
+        let discovered = async {
+            let transport = Channels(sent, received);
+            let connection = Connection::open(transport, &listener, true, Duration::MAX).await.unwrap();
+            discover(&connection.peer, Duration::from_secs(60), &*listener).await;
+        };
+        let (pauses, ()) = tokio::join!(server, discovered);
+        assert!(pauses[0] >= Duration::from_millis(500) && pauses[1] >= Duration::from_secs(1), "{pauses:?}");
+    }
+
     /// Either side may end a subscription at a stateless upstream.
     #[tokio::test(start_paused = true)]
     async fn subscriptions_end() {

@@ -65,6 +65,7 @@ async fn an_argument_becomes_a_property() {
         (many().num_args(2), json!({"type": "array", "items": {"type": "string"}})),
         (option("x").num_args(2), json!({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2})),
         (option("x").num_args(0..=3), json!({"type": "array", "items": {"type": "string"}, "maxItems": 3})),
+        (option("x").num_args(1..=3), json!({"type": "array", "items": {"type": "string"}, "maxItems": 3})),
         (option("x").num_args(2..), json!({"type": "array", "items": {"type": "string"}, "minItems": 2})),
         (Arg::new("x").num_args(1..), json!({"type": "array", "items": {"type": "string"}})),
         (

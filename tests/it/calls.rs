@@ -664,3 +664,13 @@ async fn conversations_share_a_connection() {
         assert_eq!(result["content"][0]["text"], name);
     }
 }
+
+#[tokio::test]
+async fn null_arguments_are_no_arguments() {
+    let server = || Server::empty("calls", "1.0.0").with::<closes_stream>();
+    for revision in Revision::ALL {
+        let params = json!({"name": "closes_stream", "arguments": null});
+        let answer = server().test_client(revision).request("tools/call", params).await.unwrap();
+        assert_eq!(answer["content"][0]["text"], "still running", "{revision}");
+    }
+}

@@ -371,17 +371,25 @@ async fn files_that_do_not_exist_are_no_resources() {
 
 /// Describe a parcel.
 #[prompt]
-fn parcel(size: u8, count: Option<u8>, title: Option<String>) -> String {
-    format!("{size} {count:?} {title:?}")
+fn parcel(size: u8, weight: u8, count: Option<u8>, title: Option<String>) -> String {
+    format!("{size} {weight} {count:?} {title:?}")
+}
+
+/// Describe a letter.
+#[prompt]
+fn letter(pages: Option<u8>) -> String {
+    format!("{pages:?}")
 }
 
 /// As forms send them.
 #[tokio::test]
 async fn empty_strings_are_absent_unless_the_argument_is_text_or_required() {
-    let mut client = Server::empty("parcels", "1.0.0").with::<parcel>().test_client(Revision::V2025_11_25);
-    let result = client.prompt("parcel", json!({"size": "5", "count": "", "title": ""})).await.unwrap();
-    assert_eq!(result.text(), r#"5 None Some("")"#);
-    let error = client.prompt("parcel", json!({"size": ""})).await.unwrap_err();
+    let server = Server::empty("parcels", "1.0.0").with::<parcel>().with::<letter>();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let arguments = json!({"size": "5", "weight": "1", "count": "", "title": ""});
+    assert_eq!(client.prompt("parcel", arguments).await.unwrap().text(), r#"5 1 None Some("")"#);
+    assert_eq!(client.prompt("letter", json!({"pages": ""})).await.unwrap().text(), "None");
+    let error = client.prompt("parcel", json!({"size": "", "weight": "1"})).await.unwrap_err();
     assert!(error.message.contains(r#"`size`: "" must be an integer"#), "{error}");
 }
 

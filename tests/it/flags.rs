@@ -87,6 +87,7 @@ fn invalid_flags_are_explained_as_clap_does() {
         ),
         (&["--db"], &[], "missing value for `--db`, expected a value"),
         (&["--db", "--verbose"], &[], "missing value for `--db`, expected a value"),
+        (&["--db", "-x"], &[], "missing value for `--db`, expected a value"),
         (&["--db=x", "--max-connections", "-5"], &[], "`--max-connections`: -5 must be at least 1 and at most 100"),
         (&["--db=x", "--db=y"], &[], "the option `--db <DB>` cannot be used multiple times"),
         (&["--verbose", "--verbose"], &[], "the option `--verbose` cannot be used multiple times"),

@@ -223,6 +223,7 @@ fn invalid_names_and_unused_rules_are_reported() {
         (one().prefix(|_| true, "git/"), "`search` cannot be renamed to `git/search` ("),
         (one().rename(|_| true, ""), "`search` cannot be renamed to `` ("),
         (one().prefix(|_| true, "x".repeat(128)), "`search` cannot be renamed to `xxx"),
+        (one().rename(|_| true, "find").prefix(|_| true, "git/"), "`search` cannot be renamed to `git/find` ("),
         (with_value.prefix(|_| true, "git/"), "`clock` cannot be renamed to `git/clock` ("),
     ] {
         let error = server.check().unwrap_err();

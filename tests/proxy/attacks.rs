@@ -358,6 +358,7 @@ async fn questions_of_a_call_are_limited() {
     let cases = [
         ("sixteen at once", questions(numbered(16)), 1, 2, "done"),
         ("seventeen at once", questions(numbered(17)), 1, 1, "asks too many questions"),
+        ("the longest key", questions(vec!["x".repeat(256)]), 1, 2, "done"),
         ("a long key", questions(vec!["x".repeat(257)]), 1, 1, "asks too many questions"),
         ("fifteen times", questions(numbered(1)), 15, 16, "done"),
         ("for ever", questions(numbered(1)), usize::MAX, 16, "asks too many questions"),

@@ -15,7 +15,7 @@ use mcp_runtime::{
     ask::{Answer, SampleRequest},
     auth::Identity,
     function::EarlierArguments,
-    model::{Annotations, Audio, Icon, Image, PromptResult, Resource, ResourceResult},
+    model::{Annotations, Audio, Icon, Image, PromptResult, Resource, ResourceResult, Role},
     prompt, resource,
     telemetry::{Telemetry, TraceCarrier},
     testing::ServerRequest,
@@ -72,7 +72,8 @@ fn refuse() -> Result<(), String> {
 /// Return all kinds of content.
 #[tool]
 fn everything() -> ToolResult {
-    let annotations = Annotations::default().with_priority(0.5).with_last_modified("2026-01-12T15:00:58Z");
+    let annotations = Annotations::default().for_audience([Role::Assistant]).with_priority(0.5);
+    let annotations = annotations.with_last_modified("2026-01-12T15:00:58Z");
     let link = ResourceLink::new("notes://7", "note").with_title("Note").with_size(3).with_meta("example.com/x", 1);
     let link = link.with_description("A note.").with_mime_type("text/plain").with_annotations(annotations);
     ToolResult::new([

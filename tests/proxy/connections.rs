@@ -336,23 +336,28 @@ async fn a_call_in_an_expired_session_is_repeated() {
     assert_eq!((fake.count("initialize"), fake.count("tools/call")), (2, 2));
 }
 
-/// The first revision has no capability for completions.
+/// The first revision has no capability for completions. Other errors pass.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_of_the_first_revision_may_have_no_completions() {
-    let fake = fake::start(|method, _| match method {
+    let fake = fake::start(|method, params| match method {
         "initialize" => Reply::Result(json!({
             "protocolVersion": "2024-11-05", "capabilities": {"prompts": {}}, "serverInfo": {"name": "fake", "version": "1"},
         })),
         "prompts/list" => Reply::Result(json!({"prompts": [{"name": "greet", "arguments": [{"name": "style"}]}]})),
+        "completion/complete" if params["argument"]["value"] == "bad" => {
+            Reply::Error(json!({"code": -32602, "message": "Bad value"}))
+        }
         "completion/complete" => Reply::Error(json!({"code": -32601, "message": "Method not found"})),
         _ => respond(method),
     })
     .await;
     let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
     let reference = json!({"type": "ref/prompt", "name": "up_greet"});
-    let params = json!({"ref": reference, "argument": {"name": "style", "value": ""}});
-    let result = client.request("completion/complete", params).await.unwrap();
+    let params = |value: &str| json!({"ref": reference, "argument": {"name": "style", "value": value}});
+    let result = client.request("completion/complete", params("")).await.unwrap();
     assert_eq!((&result["completion"]["values"], fake.count("completion/complete")), (&json!([]), 1), "{result}");
+    let error = client.request("completion/complete", params("bad")).await.unwrap_err();
+    assert_eq!((error.code, &*error.message), (-32602, "Bad value"));
 }
 
 /// Entries that the server leaves out may become valid later.

@@ -303,6 +303,29 @@ async fn a_question_reaches_no_caller_who_came_later() {
     assert_eq!(first.await.unwrap(), "ended");
 }
 
+/// The call that was cancelled may have asked, so no other call of its caller is asked.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_ends_with_the_call_that_was_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    let cases = r#"
+        *'"first"'*) first=$id; echo >"$FILE" ;;
+        *'"last"'*) question ;;
+        *'"accept"'*) text "$first" answered ;;
+        *'"q"'*) text "$first" refused ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let accept = |_: &ServerRequest| json!({"action": "accept", "content": {"sure": true}});
+    let mut client = server.test_client(Revision::V2025_11_25).answering(accept);
+    let first = client.send_request("tools/call", json!({"name": "up_first"}));
+    eventually!(file.exists());
+    let last = client.send_request("tools/call", json!({"name": "up_last"}));
+    while !client.next_lines().await.iter().any(|line| line["method"] == "elicitation/create") {}
+    client.notify("notifications/cancelled", json!({"requestId": last}));
+    assert_eq!(client.response(first).await.unwrap()["content"][0]["text"], "refused");
+}
+
 /// Some programs ask for roots when they start.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
@@ -336,6 +359,24 @@ async fn the_answer_of_a_model_is_a_list_only_if_it_has_several_parts() {
         let answer: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(answer["result"]["content"], content);
     }
+}
+
+/// A model must not answer what it has seen only in part.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_to_a_model_with_content_that_cannot_be_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("answer");
+    let cases = r#"
+        *tools/call*) first=$id; echo '{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image","data":"?","mimeType":"image/png"}]}]}}' ;;
+        *'"q"'*) echo "$line" >"$FILE"; text "$first" done ;;
+    "#;
+    let server = before_program(cases, &file).await;
+    let client = server.test_client(Revision::V2025_11_25);
+    let mut client = client.answering(|request| panic!("the client was asked: {request:?}"));
+    client.call("up_first", ()).await.unwrap();
+    let answer: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
 }
 
 /// A program that names a task in its question before it has named it in a response.

@@ -198,6 +198,7 @@ mod tests {
                 r#"`keys[0]`: unknown member `expiry`, expected ["sha256", "principal", "scopes", "expires"]"#,
             ),
             (json!({"keys": [valid, valid]}).to_string(), "`keys[1]`: another key has the same hash"),
+            (json!({"keys": vec![&valid; 1_000]}).to_string(), "`keys[1]`: another key has the same hash"),
             (json!({"keys": vec![&valid; 1_001]}).to_string(), "1001 keys, expected at most 1000"),
         ] {
             assert_eq!(KeyFile::parse(text.as_bytes()).err().as_deref(), Some(expected));

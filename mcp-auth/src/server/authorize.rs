@@ -150,15 +150,21 @@ impl Rejection {
     }
 }
 
+/// Returns the client that a request of a browser is about.
+pub(super) async fn find_client(server: &Inner, id: &str, peer: Peer) -> Result<Client, OAuthError> {
+    server.clients.find(id, peer).await.map_err(|error| {
+        // The browser cannot authenticate.
+        let status = if error.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { error.status };
+        OAuthError { status, ..error }
+    })
+}
+
 /// Returns the request, and whether the user may be sent to the client without being asked.
 async fn check(server: &Inner, query: &str, peer: Peer) -> Result<(AuthorizationRequest, bool), Rejection> {
     let to_user = |code, description: &'static str| Rejection::Page(OAuthError::new(code, description));
     let parameters = Parameters::parse(query.as_bytes()).map_err(|why| to_user("invalid_request", why))?;
     let id = parameters.get("client_id").ok_or_else(|| to_user("invalid_request", "The request names no client."))?;
-    let client = server.clients.find(id, peer).await.map_err(|error| {
-        let status = if error.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { error.status };
-        Rejection::Page(OAuthError { status, ..error })
-    })?;
+    let client = find_client(server, id, peer).await.map_err(Rejection::Page)?;
     let checked = match parameters.get("request_uri").filter(|uri| uri.starts_with(pushed::PREFIX)) {
         Some(uri) => match pushed::take(server, uri, &client).await {
             Ok(request) => {

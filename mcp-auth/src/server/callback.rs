@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     account, approvals,
     audit::Event,
-    authorize::{ACCOUNT_LOGIN, BROWSER, Pending, check_page, continue_or_fail, cookie_of, refuse},
+    authorize::{ACCOUNT_LOGIN, BROWSER, Pending, check_page, continue_or_fail, cookie_of, find_client, refuse},
     client::{Client, ClientSource},
     codes::{self, AuthorizationRequest, Code},
     inner::Inner,
@@ -63,8 +63,9 @@ pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> R
         Some(request) if !server.cookies.is_secure => {
             // Not a redirect, since the user has not confirmed anything.
             ask(server, query, request, &pending, sender).await.unwrap_or_else(|error| {
+                let error = error.of_client(&request.client);
                 error.record(sender.peer);
-                page::error(StatusCode::SERVICE_UNAVAILABLE, &error.description)
+                page::error(error.status, &error.description)
             })
         }
         Some(request) => complete(server, &parameters, &pending, request, sender).await,
@@ -79,7 +80,7 @@ async fn ask(
     pending: &Pending,
     sender: Sender<'_>,
 ) -> Result<Response<Bytes>, OAuthError> {
-    let client = server.clients.find(&request.client, sender.peer).await?;
+    let client = find_client(server, &request.client, sender.peer).await?;
     let (query, browser) = (query.to_owned(), pending.browser.clone());
     let confirmation = Confirmation { query, browser, expires: pending.expires };
     let sealed = server.sealer.seal_text(Purpose::Confirmation, &confirmation)?;

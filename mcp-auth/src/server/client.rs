@@ -84,10 +84,7 @@ pub(super) enum ClientSource {
 impl Client {
     /// Returns whether the client has registered a redirect URI.
     pub(super) fn allows_redirect(&self, requested: &str) -> bool {
-        let is_configured = self.source == ClientSource::Configured;
-        let is_valid = redirect_uri::parse(requested).is_ok()
-            || (is_configured && redirect_uri::private_scheme(requested).is_some());
-        is_valid && self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
+        self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
     }
 
     /// Returns whether users may be sent to a redirect URI without being asked: the operator knows the client, or the

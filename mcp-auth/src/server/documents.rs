@@ -329,6 +329,37 @@ mod tests {
     }
 
     #[test]
+    fn documents_and_failures_are_used_until_they_end() {
+        let (until, unavailable) = (10.0, OAuthError::unavailable());
+        let stale = until + MAX_STALE.as_secs_f64();
+        for (failed_until, now, expected) in [
+            (0.0, 0.0, Some(Ok(1))),
+            (0.0, until, None),
+            (30.0, until, Some(Ok(1))),
+            (30.0, 30.0, None),
+            (stale + 30.0, stale - 1.0, Some(Ok(1))),
+            (stale + 30.0, stale, Some(Err(unavailable.clone()))),
+        ] {
+            let cache = Cache::new("unusable");
+            let mut state = cache.lock();
+            state.known.put("a".to_owned(), Known { value: 1, fetched: 0.0, until });
+            state.failed.put("a".to_owned(), (unavailable.clone(), failed_until));
+            assert_eq!(state.cached("a", now, 0.0), expected, "{failed_until} {now}");
+        }
+    }
+
+    #[test]
+    fn turns_that_have_ended_are_forgotten() {
+        let cache = Cache::<()>::new("unusable");
+        let mut state = cache.lock();
+        let held = state.turn("a");
+        for id in ["b", "c", "a"] {
+            state.turn(id);
+        }
+        assert_eq!((state.turns.len(), Arc::ptr_eq(&held, &state.turn("a"))), (1, true));
+    }
+
+    #[test]
     fn urls_of_documents_have_a_path() {
         for (url, valid) in [
             ("https://app.example/client.json", true),

@@ -112,6 +112,11 @@ async fn each_refusal_says_why() {
             "the token is bound to a key in a way that this server cannot verify",
             None,
         ),
+        (
+            active(json!({"cnf": {"x5t#S256": "a"}})),
+            "the token is bound to a key in a way that this server cannot verify",
+            None,
+        ),
     ] {
         let (issuer, introspection, clock) = start(basic(), TIMEOUT).await;
         let name = response.to_string();
@@ -170,6 +175,7 @@ async fn active_tokens_are_cached_but_not_beyond_their_expiry() {
         (active(json!({"exp": now() + 30})), 30),
         (active(json!({"exp": now() + 300})), 60),
         (active(json!({"exp": null})), 60),
+        (active(json!({"groups": ["x".repeat(1000)]})), 60),
     ] {
         let (issuer, introspection, clock) = start(basic(), TIMEOUT).await;
         issuer.respond(move |_| Reply::Json(response.clone()));
@@ -194,18 +200,22 @@ async fn active_tokens_are_cached_but_not_beyond_their_expiry() {
 #[tokio::test]
 async fn requests_to_the_issuer_are_bounded() {
     let (issuer, introspection, _) = start(basic(), Duration::from_secs(60)).await;
+    issuer.respond(|_| Reply::Json(active(json!({}))));
+    bearer(&introspection, "known").await.unwrap();
     issuer.respond(|_| Reply::Never);
     let introspection = Arc::new(introspection);
     for index in 0..64 {
         let introspection = Arc::clone(&introspection);
         tokio::spawn(async move { bearer(&*introspection, &format!("token{index}")).await.map(|_| ()) });
     }
-    while issuer.received("/introspect").len() < 64 {
+    while issuer.received("/introspect").len() < 65 {
         tokio::task::yield_now().await;
     }
     let further = bearer(&*introspection, "further");
     assert!(tokio::time::timeout(Duration::ZERO, further).await.is_err(), "the request waits");
-    assert_eq!(issuer.received("/introspect").len(), 64);
+    let known = bearer(&*introspection, "known");
+    assert!(tokio::time::timeout(Duration::ZERO, known).await.is_ok(), "a known token needs no request");
+    assert_eq!(issuer.received("/introspect").len(), 65);
 }
 
 /// Requests that have waited use the answer about their token.

@@ -2,6 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::auth::AuthenticationErrorKind as Kind;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::{
     RESOURCE, Signer, TestIssuer, bearer,
@@ -189,6 +190,31 @@ async fn tokens_with_invented_keys_cause_one_request() {
     assert_eq!(bearer(&jwt, &foreign).await.unwrap_err().message(), "the token is of another issuer");
     let forged = token(&issuer, &Signer::p256("known"));
     assert_eq!(bearer(&jwt, &forged).await.unwrap_err().message(), "the signature of the token is invalid");
+    assert_eq!(issuer.received("/keys").len(), 2);
+}
+
+#[tokio::test]
+async fn a_token_waits_for_one_attempt_to_fetch_its_key_however_long_that_takes() {
+    let (known, unknown) = (Signer::p256("known"), Signer::p256("unknown"));
+    let issuer = TestIssuer::with_keys(&[&known]).await;
+    let (clock, mut fetcher) = (Clock::default(), Fetcher::new());
+    fetcher.timeout = Duration::from_secs(60);
+    let jwt = Jwt::discover_with(issuer.url.clone(), fetcher, clock.clone()).await.unwrap().resource(RESOURCE);
+    clock.advance(Duration::from_secs(11));
+    let (gate, keys) = (Arc::new(Notify::new()), json!({"keys": [known.jwk()]}));
+    let held = Arc::clone(&gate);
+    issuer.respond(move |_| Reply::After(Arc::clone(&held), Box::new(Reply::Json(keys.clone()))));
+    let respond = async {
+        while issuer.received("/keys").len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        issuer.publish(&[&known]);
+        clock.advance(Duration::from_secs(11));
+        gate.notify_one();
+    };
+    let unknown = token(&issuer, &unknown);
+    let (refused, ()) = tokio::join!(bearer(&jwt, &unknown), respond);
+    assert_eq!(refusal(&refused.unwrap_err()), UNKNOWN_KEY);
     assert_eq!(issuer.received("/keys").len(), 2);
 }
 

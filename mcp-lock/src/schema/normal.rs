@@ -61,6 +61,12 @@ impl<'a> Document<'a> {
 
     /// Returns the alternatives of a schema, each with a single type or branch, or the schema itself if it has none.
     pub(super) fn variants(self, members: &Map<String, Value>) -> Vec<Normal> {
+        let variants = self.expanded(members, MAX_REFERENCES);
+        variants.into_iter().flat_map(by_type).flat_map(by_value).map(Normal::Members).collect()
+    }
+
+    /// Expands unions, and unions in their branches up to a depth, since a union may contain itself.
+    fn expanded(self, members: &Map<String, Value>, remaining: usize) -> Vec<Map<String, Value>> {
         let mut variants = vec![members.clone()];
         for keyword in ["anyOf", "oneOf"] {
             let mut next = Vec::new();
@@ -77,11 +83,8 @@ impl<'a> Document<'a> {
                     if let Normal::Members(branch) = self.normal(branch) {
                         let mut merged = branch;
                         merge(&mut merged, variant.clone());
-                        if is_union(&merged) && next.len() < MAX_ALTERNATIVES {
-                            next.extend(self.variants(&merged).into_iter().filter_map(|variant| match variant {
-                                Normal::Members(members) => Some(members),
-                                Normal::Never => None,
-                            }));
+                        if is_union(&merged) && remaining > 0 && next.len() < MAX_ALTERNATIVES {
+                            next.extend(self.expanded(&merged, remaining - 1));
                         } else {
                             next.push(merged);
                         }
@@ -90,7 +93,7 @@ impl<'a> Document<'a> {
             }
             variants = next;
         }
-        variants.into_iter().flat_map(by_type).flat_map(by_value).map(Normal::Members).collect()
+        variants
     }
 }
 

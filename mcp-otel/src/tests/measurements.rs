@@ -212,6 +212,7 @@ fn time_series_are_bounded() {
     assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 2"#), "{}", &text[..1000]);
     assert!(text.contains("mcp_server_session_duration_seconds_count{otel_metric_overflow=\"true\"} 1000\n"));
     assert_eq!(text.matches("le=\"+Inf\"").count(), 2_002);
+    assert_eq!(text.matches("# TYPE ").count(), 2, "metrics without measurements are left out");
 }
 
 #[test]

@@ -387,13 +387,14 @@ async fn the_state_of_a_trace_is_handed_on() {
 fn a_span_can_be_renamed_after_it_was_entered() {
     let (exporter, spans) = export(Sampler::AlwaysOn);
     let _guard = listen(Registry::default().with(spans.layer()));
-    let new = || tracing::info_span!("span", otel.name = tracing::field::Empty);
+    let new = || tracing::info_span!("span", otel.name = tracing::field::Empty, other = tracing::field::Empty);
     let [text, value] = [new(), new()];
     for span in [&text, &value] {
         span.in_scope(|| ());
     }
     text.record("otel.name", "text");
     value.record("otel.name", tracing::field::display("value"));
+    value.record("other", tracing::field::display("x"));
     drop(text);
     drop(value);
     let names: Vec<_> = exporter.get_finished_spans().unwrap().into_iter().map(|span| span.name).collect();
@@ -415,6 +416,18 @@ impl Layer<Registry> for Log {
             }
         }
         values.record(&mut TraceId(self));
+    }
+}
+
+#[tokio::test]
+async fn the_log_names_no_trace_without_propagation_or_context() {
+    for (spans, context) in [(trace::Spans::Off, Some(around())), (trace::Spans::Propagate, None)] {
+        let log = Log::default();
+        let _guard = listen(Registry::default().with(log.clone()).with(spans.layer()));
+        let _attached = context.map(opentelemetry::Context::attach);
+        let mut client = client(Server::empty("log", "1.0.0").telemetry(otel(spans.clone())));
+        client.call("hand_on_directly", ()).await.unwrap();
+        assert_eq!(*log.0.lock().unwrap(), [""; 0], "{spans:?}");
     }
 }
 

@@ -225,6 +225,23 @@ mod tests {
         }
     }
 
+    /// A description without challenges is one of bearer tokens.
+    #[test]
+    fn each_scheme_is_challenged_once() {
+        let none = ProtectedResource::new;
+        for (schemes, expected) in [
+            (&[][..], &[][..]),
+            (&["Bearer"], &["Bearer"]),
+            (&["DPoP"], &["DPoP", "Bearer"]),
+            (&["Bearer", "DPoP"], &["Bearer", "DPoP"]),
+        ] {
+            let other = || schemes.iter().fold(none(), |other, scheme| other.with_challenge(Challenge::new(*scheme)));
+            for both in [none().or(other()), other().or(none())] {
+                assert_eq!(both.challenges.iter().map(Challenge::scheme).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+
     /// A restriction that only one description states is dropped, and nothing else.
     #[test]
     fn the_statements_of_both_descriptions_are_kept() {

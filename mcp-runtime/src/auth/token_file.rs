@@ -249,6 +249,17 @@ mod tests {
         assert!(!format!("{file:?}").contains("digest"));
     }
 
+    /// Only a missing file is replaced, and never one that cannot be opened.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_itself_is_kept() {
+        let directory = Directory::new();
+        let path = directory.0.join("token");
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        assert!(TokenFile::open(&path).is_err());
+        assert_eq!(fs::read_link(&path).unwrap(), path);
+    }
+
     #[test]
     fn invalid_files_are_errors() {
         let directory = Directory::new();

@@ -95,9 +95,10 @@ impl MemoryLogs {
 
 impl Store {
     fn remove_expired(&mut self, now: Instant) {
-        while self.by_expiry.first().is_some_and(|(expires, _)| *expires <= now)
-            && let Some((_, key)) = self.by_expiry.first().cloned()
+        while let Some((expires, key)) = self.by_expiry.first()
+            && *expires <= now
         {
+            let key = Arc::clone(key);
             self.remove(&key);
         }
     }
@@ -185,6 +186,7 @@ mod tests {
         }
         tokio::time::timeout(Duration::from_secs(11), logs.appended("a", LogPosition::new(5))).await.unwrap();
         assert_eq!(logs.read("a", LogPosition::new(5), 9), None);
+        assert!(logs.read("b", LogPosition::new(5), 9).is_some());
         logs.remove("b");
         let store = logs.lock();
         assert_eq!((store.logs.len(), store.by_expiry.len(), store.bytes), (0, 0, 0));

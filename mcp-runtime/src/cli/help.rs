@@ -141,6 +141,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn help_begins_with_the_package() {
+        for (description, expected) in [("", "x 1.0.0\n\nA Model"), ("Counts.", "x 1.0.0: Counts.\n\nA Model")] {
+            let package = Package { name: "x", version: "1.0.0", description, homepage: "", libraries: &[] };
+            let help = help(&package, &Contract::of_flags(&[]));
+            assert!(help.starts_with(expected), "{help}");
+        }
+    }
+
+    #[test]
     fn lines_have_two_columns() {
         let (fits, is_too_long) = (format!("--{}", "x".repeat(23)), format!("--{}", "x".repeat(24)));
         for (left, expected) in [

@@ -360,6 +360,19 @@ mod tests {
         assert!(begun.elapsed() < BACKEND_TIMEOUT && keys.sealing().is_err());
     }
 
+    /// Until then, the id may belong to a key that was added since.
+    #[tokio::test(start_paused = true)]
+    async fn an_id_is_known_to_be_invented_for_less_than_an_interval_after_a_read() {
+        let keys = StoredKeys::new(Arc::new(MemoryBackend::default()), Arc::default(), TTL);
+        keys.refresh().await.unwrap();
+        let find = || keys.find([0xff; KEY_ID_LEN]);
+        let last = MIN_INTERVAL - Duration::from_millis(1);
+        tokio::time::advance(last).await;
+        assert!(find().unwrap().is_none());
+        tokio::time::advance(MIN_INTERVAL - last).await;
+        assert!(find().is_err());
+    }
+
     /// Further unknown ids arrive while the keys are read because of the first one.
     #[tokio::test(start_paused = true)]
     async fn unknown_ids_cause_one_read_per_interval_at_most() {

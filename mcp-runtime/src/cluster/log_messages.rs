@@ -117,6 +117,14 @@ mod tests {
     use super::*;
     use crate::backend::MemoryBackend;
 
+    #[test]
+    fn the_messages_that_wait_may_take_exactly_the_maximum() {
+        let log = SharedLog::new(&Arc::new(Replica::new(Arc::new(MemoryBackend::default()), Duration::MAX)));
+        let overhead = log.id.len() + " info ".len();
+        assert!(!log.send(Level::Info, &vec![b'x'; MAX_WAITING_BYTES - overhead + 1]));
+        assert!(log.send(Level::Info, &vec![b'x'; MAX_WAITING_BYTES - overhead]));
+    }
+
     /// The messages that wait are bounded in number and bytes; messages that were sent do not count.
     #[test]
     fn only_messages_that_wait_are_counted() {

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use crate::{
     backend::{BackendError, RecordVersion, Timestamp},
     engine::{
-        Declared, Engine, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
-        restore_session,
+        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange,
+        SessionInfo, restore_session,
     },
     handler::{ClientInfo, ClientProgress},
     mutex::Mutex,
@@ -154,7 +154,8 @@ fn adopt<'a>(session: &'a Session, roots: u64, after: &SessionRecord) -> impl Fn
     // A copy counts as initialized, and so does a session whose record is read again: the record does not tell. The server
     // may therefore send requests before `notifications/initialized`.
     session.set_initialized();
-    if let Some(level) = after.level.as_deref().and_then(|level| level.parse().ok()) {
+    // A level that could not be stored is withdrawn, and one of a newer release changes nothing.
+    if let Ok(level) = after.level.as_deref().map_or(Ok(FlowControl::INITIAL_LEVEL), str::parse) {
         session.flow.set_level(level);
     }
     let updates = SharedSession::of(session).and_then(SharedSession::updates);
@@ -419,6 +420,16 @@ mod tests {
         let shared = SharedSession::new("id".into(), stored(&session, 3, 1), "own");
         for (revision, version, kept) in [(2, 2, 1), (3, 3, 3), (4, 4, 4), (3, 5, 4)] {
             shared.adopt(&session, stored(&session, revision, version), "own");
+            assert_eq!(shared.stored(&session, "own").version, RecordVersion::new(kept), "{revision} {version}");
+        }
+    }
+
+    #[test]
+    fn a_renewal_of_a_record_that_was_changed_meanwhile_is_ignored() {
+        let session = Session::for_test();
+        let shared = SharedSession::new("id".into(), stored(&session, 3, 1), "own");
+        for (revision, version, kept) in [(2, 2, 1), (3, 2, 2), (4, 3, 2)] {
+            shared.set_renewed(revision, RecordVersion::new(version), None);
             assert_eq!(shared.stored(&session, "own").version, RecordVersion::new(kept), "{revision} {version}");
         }
     }

@@ -204,7 +204,7 @@ impl Connection {
 
     /// Waits until the session that was opened on this connection has ended because its client no longer responds.
     pub(crate) fn until_unresponsive(&self) -> impl Future<Output = ()> + use<> {
-        let outbox = self.context.engine.profile.limits.pings.map(|_| Arc::clone(&self.context.outbox));
+        let outbox = self.context.engine.profile.limits.ping_interval.map(|_| Arc::clone(&self.context.outbox));
         async move {
             match outbox {
                 Some(outbox) => outbox.until_closed().await,

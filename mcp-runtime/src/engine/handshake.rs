@@ -59,7 +59,7 @@ pub(super) fn open(
         declares_logging: declared.logging,
         lifecycle: Lifecycle::default(),
         shared: OnceLock::new(),
-        liveness: engine.profile.limits.pings.map(|schedule| Box::new(Liveness::new(schedule))),
+        liveness: engine.profile.limits.pings().map(|schedule| Box::new(Liveness::new(schedule))),
         telemetry,
         registration: OnceLock::new(),
     });

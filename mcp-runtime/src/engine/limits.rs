@@ -32,8 +32,8 @@ pub(crate) struct Limits {
     pub(crate) list_ttl: Duration,
     /// How long a client may take to answer a question.
     pub(crate) answer_timeout: Duration,
-    /// When silent clients are pinged. `None` means never.
-    pub(crate) pings: Option<PingSchedule>,
+    /// The silence after which a client is pinged. `None` means never.
+    pub(crate) ping_interval: Option<Duration>,
     /// How long a client may take to answer a ping.
     pub(crate) ping_timeout: Duration,
     /// How long a client may take between two rounds of a request.
@@ -54,12 +54,19 @@ impl Default for Limits {
             page_size: 1000,
             list_ttl: Duration::from_secs(60),
             answer_timeout: Duration::from_secs(600),
-            pings: None,
+            ping_interval: None,
             ping_timeout: Duration::from_secs(60),
             round_ttl: Duration::from_secs(3600),
             tasks: TaskOptions::default(),
             rates: SessionRates::default(),
         }
+    }
+}
+
+impl Limits {
+    /// Returns when silent clients are pinged.
+    pub(super) fn pings(&self) -> Option<PingSchedule> {
+        self.ping_interval.map(|interval| PingSchedule::new(interval, self.ping_timeout))
     }
 }
 
@@ -164,7 +171,7 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// When silent clients are pinged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PingSchedule {
+pub(super) struct PingSchedule {
     /// The silence after which a client is pinged.
     pub(super) interval: Duration,
     /// How long the client may take to answer.
@@ -172,11 +179,7 @@ pub(crate) struct PingSchedule {
 }
 
 impl PingSchedule {
-    pub(crate) fn new(interval: Duration, limit: Duration) -> Self {
+    pub(super) fn new(interval: Duration, limit: Duration) -> Self {
         Self { interval: interval.clamp(MIN_PERIOD, MAX_PERIOD), limit: limit.clamp(MIN_PERIOD, MAX_PERIOD) }
-    }
-
-    pub(crate) fn interval(&self) -> Duration {
-        self.interval
     }
 }

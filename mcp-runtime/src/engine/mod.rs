@@ -54,7 +54,6 @@ pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use description::OWN_EXTENSIONS;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use handshake::{Declared, restore_session};
-pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
 #[cfg(feature = "http")]
 pub(crate) use limits::{MIN_PERIOD, Meter};
@@ -64,6 +63,8 @@ pub(crate) use outbox::Outbox;
 pub(crate) use pending_requests::session_ended;
 #[cfg(feature = "rate-limit")]
 pub(crate) use rates::Bucket;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use rates::FlowControl;
 pub(crate) use rates::MAX_PERIOD;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]

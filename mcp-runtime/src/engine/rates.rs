@@ -122,9 +122,12 @@ pub(crate) struct FlowControl {
 }
 
 impl FlowControl {
+    /// The log level until the client sets another one.
+    pub(crate) const INITIAL_LEVEL: Level = Level::Info;
+
     pub(crate) fn new(rates: &SessionRates) -> Self {
         Self {
-            level: AtomicU8::new(Level::Info as u8),
+            level: AtomicU8::new(Self::INITIAL_LEVEL as u8),
             log_messages: Bucket::of(rates.log_messages),
             completions: Bucket::of(rates.completions),
             task_requests: Bucket::of(rates.task_requests),
@@ -311,6 +314,15 @@ mod tests {
             let now = start + Duration::from_millis(millis);
             assert_eq!(bucket.admit(now).is_ok(), admitted, "after {millis} ms");
         }
+    }
+
+    #[test]
+    fn a_budget_is_full_as_soon_as_its_last_message_is_replenished() {
+        let bucket = Bucket::of(Some(Rate::new(1, Duration::from_secs(1))));
+        let now = Instant::now();
+        assert!(bucket.is_full(now) && bucket.admit(now).is_ok());
+        let full_at = now + Duration::from_secs(1);
+        assert!(!bucket.is_full(full_at - Duration::from_nanos(1)) && bucket.is_full(full_at));
     }
 
     #[test]

@@ -115,7 +115,7 @@ mod tests {
         for text in ["ab".repeat(KEY_LEN), STANDARD.encode([0xab; KEY_LEN]), URL_SAFE_NO_PAD.encode([0xab; KEY_LEN])] {
             assert_eq!(text.parse::<StateKey>().unwrap(), key, "{text}");
         }
-        for text in ["", "ab", &"zz".repeat(KEY_LEN), &"é".repeat(KEY_LEN)] {
+        for text in ["", "ab", &"zz".repeat(KEY_LEN), &"é".repeat(KEY_LEN), &format!("a{}b", "é".repeat(31))] {
             assert_eq!(text.parse::<StateKey>(), Err(StateKeyError), "{text}");
         }
         assert_eq!(format!("{key:?}"), "StateKey(…)");

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::Server;
 use crate::{
-    engine::{MAX_PERIOD, PingSchedule, SessionRates, StateKey, TaskLimits},
+    engine::{MAX_PERIOD, SessionRates, StateKey, TaskLimits},
     handler::entry::EntryKind,
     model::{CacheScope, setters},
 };
@@ -165,17 +165,14 @@ impl Server {
     ///
     /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
     pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
-        let limits = &mut self.profile.limits;
-        limits.pings = interval.into().map(|interval| PingSchedule::new(interval, limits.ping_timeout));
+        self.profile.limits.ping_interval = interval.into();
         self
     }
 
     /// Sets the time within which a client must answer a [ping](Self::ping_interval). The default is one minute. It
     /// should exceed the longest time for which a function blocks its thread.
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
-        let limits = &mut self.profile.limits;
-        limits.ping_timeout = timeout;
-        limits.pings = limits.pings.map(|pings| PingSchedule::new(pings.interval(), timeout));
+        self.profile.limits.ping_timeout = timeout;
         self
     }
 

@@ -230,5 +230,10 @@ mod tests {
             writer.flush_within(FOREVER);
             assert!(!writer.0.lock().is_writing);
         }
+        let (mut reader, out) = io::pipe().unwrap();
+        LossyWriter::new(Box::new(out), 4).push(b"long\n");
+        let mut output = [0; 9];
+        reader.read_exact(&mut output).unwrap();
+        assert_eq!(String::from_utf8_lossy(&output), "WARN 5 by");
     }
 }

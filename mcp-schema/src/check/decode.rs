@@ -247,6 +247,8 @@ mod tests {
             ("invalid type: map, expected unit struct Nothing", "must be null"),
             ("invalid type: integer `1`, expected a boolean", "must be a boolean"),
             ("invalid type: integer `1`, expected a day of the week", "must be a day of the week"),
+            ("invalid type: null, expected a name or tuple of 2 items", "must be a name or tuple of 2 items"),
+            ("invalid type: null, expected a list or array of length 2", "must be a list or array of length 2"),
             ("unknown variant `Blue`, expected one of `Red`, `Green`, `Grey`", "must be one of `Red`, `Green`, `Grey`"),
             ("unknown variant `x`, there are no variants", "is not accepted"),
             ("missing field `first`", "needs the member `first`"),

@@ -249,15 +249,12 @@ fn inclusive(schema: &mut Map<String, Value>, exclusive: &str, inclusive: &str, 
 fn tuple(schema: &mut Map<String, Value>) {
     let Some(Value::Array(prefix)) = schema.get("prefixItems") else { return };
     let length = u64::try_from(prefix.len()).ok();
-    let number = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
-    if number("maxItems") != length {
+    if schema.get("maxItems").and_then(Value::as_u64) != length {
         return;
     }
     let mut distinct = distinct(prefix.clone());
     if distinct.len() == 1 {
-        if number("minItems") == length {
-            schema.shift_remove("prefixItems");
-        }
+        schema.shift_remove("prefixItems");
         schema.insert("items".to_owned(), distinct.remove(0));
     } else {
         let mut items = Map::from_iter([("anyOf".to_owned(), Value::Array(distinct))]);
@@ -392,6 +389,24 @@ mod tests {
                 json!({"minItems": 2, "maxItems": 2, "items": {"type": "string"}}),
             ),
             (json!({"prefixItems": [{"type": "string"}]}), json!({"prefixItems": [{"type": "string"}]})),
+            (
+                json!({"prefixItems": [{"type": ["string", "integer"]}, {"type": "boolean"}], "maxItems": 2}),
+                json!({
+                    "prefixItems": [{"anyOf": [{"type": "string"}, {"type": "integer"}]}, {"type": "boolean"}],
+                    "maxItems": 2,
+                    "items": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]},
+                }),
+            ),
+            (
+                json!({"type": ["string", "integer"], "description": "An id."}),
+                json!({"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "An id."}),
+            ),
+            (json!({"type": "integer", "exclusiveMinimum": 0}), json!({"type": "integer", "minimum": 1})),
+            (json!({"type": "integer", "exclusiveMinimum": 0, "minimum": 5}), json!({"type": "integer", "minimum": 5})),
+            (
+                json!({"type": "number", "exclusiveMaximum": 9}),
+                json!({"type": "number", "exclusiveMaximum": 9, "maximum": 9}),
+            ),
             (json!({"allOf": [{"type": "string"}, false]}), json!({"type": "string", "allOf": [false]})),
         ] {
             assert_eq!(listed(&schema, SchemaProfile::Compatible, &[]), expected, "{schema}");

@@ -68,6 +68,7 @@ fn errors_point_at_the_offending_text() {
         ("a:{b..c}", &[("b..c", "`b..c` is not a valid variable name")]),
         ("a:{ü}", &[("ü", "`ü` is not a valid variable name")]),
         ("a:{b}{b}", &[("b", "duplicate variable `b`")]),
+        ("a:{?b,b}", &[("b", "duplicate variable `b`")]),
         ("a:{!b}", &[("{!b}", "unknown operator `!` in `{!b}`")]),
         ("a: b", &[(" ", "` ` is not allowed in a URI")]),
         ("a:%2", &[("%", "`%` is not followed by two hexadecimal digits")]),

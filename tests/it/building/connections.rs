@@ -121,6 +121,38 @@ async fn calls_that_send_messages_fail_after_the_grace_period() {
     }
 }
 
+/// Report progress with a long message every second.
+#[tool]
+async fn reports_at_length(ctx: &Context) {
+    for step in 1_u32.. {
+        ctx.progress(step, u32::MAX, "x".repeat(400 << 10));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// The output that waits has reached its limit before the grace period of the call ends.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_reads_is_given_up() {
+    use tokio::io::{AsyncWriteExt, duplex, split};
+
+    let server = empty().with::<reports_at_length>().build().unwrap();
+    let (near, far) = duplex(64);
+    let (reader, writer) = split(far);
+    let serving = tokio::spawn(async move { server.serve(reader, writer).await });
+    let (_reader, mut writer) = split(near);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": 1,
+    });
+    let params = json!({"name": "reports_at_length", "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    writer.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+    writer.shutdown().await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(60), serving).await.expect("the connection has not ended");
+    assert_eq!(ended.unwrap().unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}
+
 #[tokio::test]
 async fn the_calls_in_flight_of_a_connection_are_limited() {
     let mut client = empty().with::<forever>().with::<two::zebra>().max_in_flight(2).test_client(Revision::V2025_11_25);

@@ -81,6 +81,18 @@ fn mistakes_that_only_the_whole_program_reveals_have_a_remedy() {
              `.with_shared(…)` instead of `.with_state(…)`",
         ),
         (
+            empty()
+                .with::<mistakes::reference>()
+                .with_state(1_u8)
+                .with_state('a')
+                .with_state(2.0)
+                .with_state(true)
+                .with_state(-1_i8)
+                .with_state(1_u16),
+            "reference",
+            "the server has only `bool`, `char`, `f64`, `i8`, `u16`, `u8`\n",
+        ),
+        (
             with_db().with::<mistakes::arc>(),
             "arc",
             "has only `it::building::Db`\n\

@@ -52,6 +52,19 @@ fn accepted_forms_are_decoded() {
     assert_eq!(every().read(nulls), Ok(Answer::Accept(expected())));
 }
 
+#[derive(Debug, PartialEq, Elicit)]
+struct Limits {
+    least: i64,
+    most: u64,
+}
+
+#[test]
+fn the_least_and_the_greatest_integers_are_decoded() {
+    let result = format!(r#"{{"action":"accept","content":{{"least":{},"most":{}}}}}"#, i64::MIN, u64::MAX);
+    let expected = Limits { least: i64::MIN, most: u64::MAX };
+    assert_eq!(Elicitation::<Limits>::new("limits", "").read(&result), Ok(Answer::Accept(expected)));
+}
+
 #[test]
 fn choices_can_be_booleans() {
     let ask = Elicitation::<Several>::new("several", "");
@@ -167,7 +180,7 @@ fn sampling_results_are_decoded() {
         .read(
             r#"{"role":"user","model":"m","stopReason":null,"content":[
                 {"type":"text","text":"a","annotations":{}}, {"type":"image","data":"AQI=","mimeType":"image/png","_meta":{"a/b":1}},
-                {"type":"audio","data":"","mimeType":"audio/wav"}, {"type":"text","text":"b"},
+                {"type":"audio","data":"","mimeType":"audio/wav","_meta":{"a/c":2}}, {"type":"text","text":"b"},
                 {"type":"tool_use","id":"1","name":"t","input":{"x":[1]}}
             ]}"#,
         )
@@ -177,10 +190,12 @@ fn sampling_results_are_decoded() {
     let tool_use = SampleToolUse::new("1", "t", input);
     let mut image = Image::png([1, 2]);
     image.meta.insert("a/b".to_owned(), json!(1));
+    let mut audio = Audio::wav([]);
+    audio.meta.insert("a/c".to_owned(), json!(2));
     let expected = [
         SampleContent::text("a"),
         SampleContent::Image(image),
-        SampleContent::Audio(Audio::wav([])),
+        SampleContent::Audio(audio),
         "b".into(),
         SampleContent::ToolUse(tool_use.clone()),
     ];

@@ -135,6 +135,7 @@ async fn calls_in_flight_are_limited() {
     for request in [call(3, "quick").path(&path), super::request::call("quick")] {
         let refused = endpoint.send(&request).await;
         assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+        assert!(refused.body.ends_with(b"}"), "a body has no line break");
     }
     gate.open();
     next(&mut stream).await;

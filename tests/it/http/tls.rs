@@ -25,7 +25,7 @@ use tokio::{
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer},
+    rustls::{ClientConfig, HandshakeKind, RootCertStore, crypto::ring, pki_types::CertificateDer},
 };
 
 use super::{
@@ -107,15 +107,10 @@ impl TlsServer {
         certificate: &CertificateDer<'static>,
         protocols: &[&[u8]],
     ) -> std::io::Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).unwrap();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        let connector = TlsConnector::from(Arc::new(config));
+        self.connect_with(&connector(certificate, protocols)).await
+    }
+
+    async fn connect_with(&self, connector: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
         soon(connector.connect("localhost".try_into().unwrap(), self.tcp().await)).await
     }
 
@@ -129,6 +124,19 @@ impl TlsServer {
         let (requests, connection) = soon(builder.handshake(stream)).await.unwrap();
         Http2::new(requests, connection)
     }
+}
+
+/// Returns a client that trusts a certificate, and remembers its TLS sessions.
+fn connector(certificate: &CertificateDer<'static>, protocols: &[&[u8]]) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
 }
 
 /// A connection of HTTP/2.
@@ -379,12 +387,13 @@ async fn requests_are_limited() {
         tokio::spawn(async move { client.text(&call("waits")).await })
     };
     server.gate.has_begun(1).await;
-    let mut refused = Vec::new();
+    let (before, mut refused) = (refusals("connections"), Vec::new());
     for _ in 0..4 {
         let response = client.open(&call("quick")).await;
         refused.push((response.status, response.headers.contains_key("retry-after")));
     }
     assert_eq!(refused, [(503, true); 4]);
+    assert!(refusals("connections") >= before + 4);
     server.gate.open();
     assert_eq!(soon(waiting).await.unwrap(), "waited");
     assert_eq!(client.send(&call("quick")).await.0, 200);
@@ -526,14 +535,28 @@ async fn shutdown_completes_the_responses() {
     soon(server.endpoint.stopped()).await;
 }
 
+async fn pass_a_minute() {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+}
+
+/// Files that have not changed are not loaded again, so that clients can resume their TLS sessions.
+#[tokio::test]
+async fn sessions_are_resumed_while_the_certificate_is_the_same() {
+    let server = TlsServer::start(HttpOptions::default()).await;
+    let client = connector(&server.certificate.der, &[HTTP1]);
+    for expected in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+        let stream = server.connect_with(&client).await.unwrap();
+        assert_eq!(stream.get_ref().1.handshake_kind(), Some(expected));
+        assert!(http1(stream, &call("quick")).await.starts_with("HTTP/1.1 200 "));
+        pass_a_minute().await;
+    }
+}
+
 #[tokio::test]
 async fn renewed_certificates_are_used() {
     let server = TlsServer::start(HttpOptions::default()).await;
-    let pass_a_minute = || async {
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(61)).await;
-        tokio::time::resume();
-    };
     let directory = server.certificate.directory.path();
     let key_path = directory.join("key.pem");
     let key = fs::read_to_string(&key_path).unwrap();

@@ -142,6 +142,7 @@ fn logs_as_others() {
     tracing::info!(target: "other", "other");
     tracing::info!(target: "other::inner", "inner");
     tracing::info!(target: "others", "similar");
+    tracing::info!(target: "others::inner", "similar");
     tracing::info!(target: "mcp_runtime::engine", "runtime");
     // This crate defines no functions of a server.
     tracing::info!(target: "hyper", "dependency");

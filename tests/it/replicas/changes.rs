@@ -231,24 +231,34 @@ async fn unknown_announcements_are_no_lost_changes() {
     }
 }
 
-/// The first use of the backend may be a log message, from a process without clients.
+/// The first use of the backend may be an announcement, from a process without clients.
 #[test]
-fn a_server_that_was_built_outside_of_a_runtime_announces_log_messages() {
-    let handle = std::sync::OnceLock::new();
-    let [_first, second] = replicas(|| {
-        let server = server();
-        // Each of them declares logging.
-        let own = server.handle();
-        handle.get_or_init(|| own);
-        server
-    });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut other = Subscriber::new(&second, Revision::V2025_11_25).await;
-        joined(&second, 1).await;
-        handle.get().unwrap().log(Level::Error, "hello");
-        other.until(&["notifications/message"]).await;
-    });
+fn a_server_that_was_built_outside_of_a_runtime_announces_what_happens_in_one() {
+    type Announce = fn(&Handle);
+    let announcements: [(Announce, &str); 3] = [
+        (|handle| handle.log(Level::Error, "hello"), "notifications/message"),
+        (Handle::resource_list_changed, RESOURCES),
+        (|handle| handle.resource_updated(ITEM), ITEM),
+    ];
+    for (announce, expected) in announcements {
+        let handle = std::sync::OnceLock::new();
+        let [_first, second] = replicas(|| {
+            let server = server();
+            // Each of them declares logging.
+            let own = server.handle();
+            handle.get_or_init(|| own);
+            server
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            // The first use of the second replica.
+            drop(Subscriber::new(&second, Revision::V2025_11_25).await);
+            joined(&second, 1).await;
+            let mut other = Subscriber::new(&second, Revision::V2025_11_25).await;
+            announce(handle.get().unwrap());
+            other.until(&[expected]).await;
+        });
+    }
 }
 
 /// A server that ends has announced what its last calls have changed.

@@ -129,8 +129,10 @@ fn the_files_and_bytes_of_each_skill_are_limited() {
     let remaining = (16 << 20) - fs::metadata(folder.0.join("heavy/SKILL.md")).unwrap().len() as usize;
     folder.write("heavy/data.bin", vec![0; remaining]);
     assert_eq!(problems(&[&folder.0]), [""; 0]);
-    folder.write("full/one-more", "x");
-    folder.write("heavy/one-more", "x");
+    for name in ["one-more", "two-more"] {
+        folder.write(&format!("full/{name}"), "x");
+        folder.write(&format!("heavy/{name}"), "x");
+    }
     let path = |name: &str| folder.0.join(name).display().to_string();
     let expected = [
         format!("`{}` is a skill with more than 512 files, the maximum that clients must accept", path("full")),

@@ -20,19 +20,25 @@ fn stdin_and_stdout_can_be_pipes() {
     assert_eq!(server.end(), (vec![], Some(0)));
 }
 
+/// Whether the sockets block is up to the process that starts the server.
 #[test]
 fn stdin_and_stdout_can_be_sockets() {
-    let (near, far) = UnixStream::pair().unwrap();
-    let (far_in, far_out) = (OwnedFd::from(far.try_clone().unwrap()), OwnedFd::from(far));
-    let mut command = fixture();
-    let mut child = command.stdin(far_in).stdout(far_out).spawn().unwrap();
-    drop(command);
-    (&near).write_all(call(1, "add", json!({"a": 1, "b": 2})).as_bytes()).unwrap();
-    let mut answer = String::new();
-    BufReader::new(&near).read_line(&mut answer).unwrap();
-    assert_eq!(text(&serde_json::from_str(&answer).unwrap()), "3");
-    near.shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for is_nonblocking in [false, true] {
+        let (near, far) = UnixStream::pair().unwrap();
+        far.set_nonblocking(is_nonblocking).unwrap();
+        let (far_in, far_out) = (OwnedFd::from(far.try_clone().unwrap()), OwnedFd::from(far));
+        let mut command = fixture();
+        let mut child = command.stdin(far_in).stdout(far_out).spawn().unwrap();
+        drop(command);
+        // More than a socket buffers.
+        let long = "x".repeat(4 << 20);
+        (&near).write_all(call(1, "echo", json!({"text": long})).as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(&near).read_line(&mut answer).unwrap();
+        assert!(text(&serde_json::from_str(&answer).unwrap()) == long, "{is_nonblocking}");
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
 }
 
 #[test]

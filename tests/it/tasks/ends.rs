@@ -200,12 +200,11 @@ async fn a_question_of_a_task_has_a_timeout_of_its_own() {
 }
 
 #[tokio::test]
-async fn cancelling_a_task_cancels_its_context() {
+async fn a_task_that_is_cancelled_or_times_out_cancels_its_context() {
     type Seen = tokio::sync::watch::Sender<Option<bool>>;
 
     /// Work in a spawned task, which learns of the end of the call from its context.
-    #[tool(task)]
-    async fn spawns(ctx: &Context, seen: &Seen) {
+    async fn work(ctx: &Context, seen: &Seen) {
         let (ctx, seen) = (ctx.clone(), seen.clone());
         tokio::spawn(async move {
             ctx.ended().await;
@@ -214,15 +213,31 @@ async fn cancelling_a_task_cancels_its_context() {
         std::future::pending::<()>().await;
     }
 
+    /// Work until the task is cancelled.
+    #[tool(task)]
+    async fn spawns(ctx: &Context, seen: &Seen) {
+        work(ctx, seen).await;
+    }
+
+    /// Work until the timeout.
+    #[tool(task, timeout = "20ms")]
+    async fn spawns_briefly(ctx: &Context, seen: &Seen) {
+        work(ctx, seen).await;
+    }
+
     for revision in mcp_tests::revisions(|expected| expected.tasks) {
-        let seen = Seen::default();
-        let server = Server::empty("spawning", "1.0.0").with::<spawns>().with_state(seen.clone());
-        let mut client = ValidatingClient::connect(server, revision);
-        let id = client.start_task("spawns", json!({})).await;
-        client.task_request("tasks/cancel", &id).await.unwrap();
-        let mut seen = seen.subscribe();
-        let cancelled = tokio::time::timeout(Duration::from_secs(10), seen.wait_for(Option::is_some)).await;
-        assert_eq!(*cancelled.expect("the context never ends").unwrap(), Some(true), "{revision}");
+        for name in ["spawns", "spawns_briefly"] {
+            let seen = Seen::default();
+            let server = Server::empty("spawning", "1.0.0").with::<spawns>().with::<spawns_briefly>();
+            let mut client = ValidatingClient::connect(server.with_state(seen.clone()), revision);
+            let id = client.start_task(name, json!({})).await;
+            if name == "spawns" {
+                client.task_request("tasks/cancel", &id).await.unwrap();
+            }
+            let mut seen = seen.subscribe();
+            let cancelled = tokio::time::timeout(Duration::from_secs(10), seen.wait_for(Option::is_some)).await;
+            assert_eq!(*cancelled.expect("the context never ends").unwrap(), Some(true), "{revision} {name}");
+        }
     }
 }
 

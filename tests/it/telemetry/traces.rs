@@ -330,7 +330,7 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn requests_to_the_client_without_a_response_are_errors_of_their_own() {
     /// Ask, and wait for a moment.
     #[tool]
@@ -339,11 +339,21 @@ async fn requests_to_the_client_without_a_response_are_errors_of_their_own() {
         Ok(ctx.ask(question).await?.is_accepted())
     }
 
+    /// Ping the client.
+    #[tool]
+    async fn pings(ctx: &Context) -> Result<(), Fault> {
+        ctx.ping().await.map(drop)
+    }
+
     let spans = Spans::default();
     let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
-    for (tool, error) in [("asks_briefly", "timeout"), ("asks", "cancelled")] {
+    for (tool, method, error) in [
+        ("asks_briefly", "elicitation/create", "timeout"),
+        ("asks", "elicitation/create", "cancelled"),
+        ("pings", "ping", "timeout"),
+    ] {
         let recorder = Arc::new(Recorder::default());
-        let server = server(&recorder).with::<asks_briefly>();
+        let server = server(&recorder).with::<asks_briefly>().with::<pings>();
         let mut client = server.test_client(Revision::V2025_11_25).answering(|_| Value::Null);
         client.tools().await.unwrap();
         recorder.take();
@@ -357,12 +367,12 @@ async fn requests_to_the_client_without_a_response_are_errors_of_their_own() {
             if recorded.iter().any(|line: &String| line.starts_with("client ")) {
                 break;
             }
-            tokio::time::timeout(Duration::from_millis(5), client.next_lines()).await.ok();
+            tokio::time::timeout(Duration::from_millis(100), client.next_lines()).await.ok();
             recorded.append(&mut recorder.take());
         }
-        let expected = format!("client elicitation/create - 2025-11-25 pipe {error} -");
+        let expected = format!("client {method} - 2025-11-25 pipe {error} -");
         assert!(recorded.contains(&expected), "{recorded:?}");
-        let span = spans.take("mcp.client_request", "elicitation/create").await;
+        let span = spans.take("mcp.client_request", method).await;
         assert_eq!((&*span["error.type"], &*span["otel.status_code"]), (error, "error"), "{span:?}");
     }
 }

@@ -82,6 +82,7 @@ async fn a_machine_authenticates_with_an_assertion_and_each_refusal_says_why() {
         ("no identifier", assertion(json!({"jti": null})), refused("it has no `jti`")),
         ("no expiry", assertion(json!({"exp": null})), refused("it does not expire")),
         ("expired", assertion(json!({"exp": now() - 61})), refused("the token has expired")),
+        ("expired within the leeway", assertion(json!({"exp": now() - 30})), None),
         ("too long", assertion(json!({"exp": now() + 720})), refused("it expires later than in 10 minutes")),
         ("not yet", assertion(json!({"nbf": now() + 120})), refused("the token is not valid yet")),
         ("another key", sign(&stranger, "worker", &json!({})), refused("the signature of the token is invalid")),

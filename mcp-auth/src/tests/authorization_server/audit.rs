@@ -43,6 +43,8 @@ async fn each_event_names_principal_client_peer_and_reason() {
     world.authorize(&mut browser, &[("client_id", "a secret in the wrong place")]).await;
     let unknown = "the client is unknown, or its registration has expired";
     expect("client", &[format!("refusal peer=192.0.2.1 reason={unknown}")]);
+    world.send("GET", "/authorize/callback?code=x&code=y", &[], "").await;
+    expect("callback", &["refusal peer=192.0.2.1 reason=The response is malformed.".to_owned()]);
 
     world.send("POST", "/revoke", &[], "client_id=app").await;
     expect("revocation", &[refused("`token` is missing")]);

@@ -69,6 +69,7 @@ async fn registrations_are_checked() {
     }
     let preflight = world.send("OPTIONS", "/register", &[("origin", "https://inspector.example")], "").await;
     assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (204, "*"));
+    assert_eq!(preflight.header("access-control-max-age"), "3600");
 }
 
 #[tokio::test]

@@ -149,6 +149,23 @@ async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() 
 }
 
 #[tokio::test]
+async fn logins_without_a_question_are_counted_for_an_hour() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    world.log_in(&mut browser, &[]).await;
+    let mut sizes = Vec::new();
+    for _ in 0..10 {
+        let login = world.authorize(&mut browser, &[]).await;
+        world.return_with(&mut browser, &login, &[("code", "x")]).await;
+        world.clock.advance(std::time::Duration::from_secs(3600));
+        let records = stored(&world.records).await;
+        sizes.push(records.iter().find(|(key, _)| key.contains("/browser/")).unwrap().1.value.len());
+    }
+    // The texts of two times differ by some digits.
+    assert!(sizes.iter().all(|size| size.abs_diff(sizes[0]) < 20), "{sizes:?}");
+}
+
+#[tokio::test]
 async fn a_browser_remembers_the_newest_approvals() {
     let clients: Vec<String> = (0..22).map(|index| format!("client-{index}")).collect();
     let add = |builder: crate::AuthorizationServerBuilder, id: &String| {

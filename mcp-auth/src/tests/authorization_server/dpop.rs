@@ -293,11 +293,15 @@ async fn clients_that_want_bound_tokens_get_no_others() {
 #[tokio::test]
 async fn proofs_contain_the_nonce_of_the_server() {
     let (one, key) = (world(Dpop::optional().nonces()).await, key());
-    let two = one.replica(RESOURCE, [7; 32], |builder| builder.dpop(Dpop::optional().nonces())).await;
+    // A process that already has the next secret.
+    let two =
+        one.replica(RESOURCE, [7; 32], |builder| builder.with_secret([8; 32]).dpop(Dpop::optional().nonces())).await;
+    let other = World::start(RESOURCE, [8; 32], |builder| builder.dpop(Dpop::optional().nonces())).await;
     // The nonce has just changed, and does not change again while the test runs.
     let change = Duration::from_secs_f64(151.0 - one.clock.unix() % 150.0);
-    one.clock.advance(change);
-    two.clock.advance(change);
+    for world in [&one, &two, &other] {
+        world.clock.advance(change);
+    }
     let code = one.code(&[]).await;
     let refused = exchange(&one, &[&proof(&one, &key, TOKEN, json!({}))], &code, &[]).await;
     let why = json!("the proof must contain the nonce of the server");
@@ -306,11 +310,17 @@ async fn proofs_contain_the_nonce_of_the_server() {
     let tokens = exchange(&two, &[&proof(&one, &key, TOKEN, json!({"nonce": nonce}))], &code, &[]).await;
     assert_eq!((tokens.status, tokens.header("dpop-nonce")), (200, ""), "{tokens:?}");
     assert_eq!(call(&one, &key, &tokens.json()["access_token"], json!({"nonce": nonce})).await, None);
+    let (code, foreign) = (other.code(&[]).await, proof(&other, &key, TOKEN, json!({"nonce": nonce})));
+    let foreign = exchange(&other, &[&foreign], &code, &[]).await;
+    assert_eq!(error(&foreign).1, "use_dpop_nonce", "of a server with another secret");
     one.clock.advance(Duration::from_secs(150));
     let code = one.code(&[]).await;
     let tokens = exchange(&one, &[&proof(&one, &key, TOKEN, json!({"nonce": nonce}))], &code, &[]).await;
     let next = tokens.header("dpop-nonce");
     assert!(tokens.status == 200 && !next.is_empty() && next != nonce, "{tokens:?}");
+    let (path, pushing) = (authorize_path(&[]), proof(&one, &key, PAR, json!({"nonce": nonce})));
+    let pushed = one.send("POST", "/par", &[("dpop", &pushing)], path.split_once('?').unwrap().1).await;
+    assert_eq!((pushed.status, pushed.header("dpop-nonce")), (201, next), "{pushed:?}");
 }
 
 /// Clients that ask for tokens leave room for the users of the resource.
@@ -324,6 +334,9 @@ async fn proofs_for_tokens_and_for_the_resource_are_counted_apart() {
         assert_eq!(tokens.status, 200, "{number} {tokens:?}");
         token = tokens.json()["access_token"].clone();
     }
+    let further = ask(&world, &[&proof(&world, &key, TOKEN, json!({}))], &machine).await;
+    assert_eq!(error(&further).1, "temporarily_unavailable", "{further:?}");
+    assert_eq!((further.status, further.header("retry-after")), (503, "5"));
     let code = world.code(&[]).await;
     assert_eq!(exchange(&world, &[&proof(&world, &key, TOKEN, json!({}))], &code, &[]).await.status, 200);
     assert_eq!(call(&world, &key, &token, json!({})).await, None);

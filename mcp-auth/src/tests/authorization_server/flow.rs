@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Browser, ISSUER, REDIRECT, RESOURCE, Reaction, World, authorize_path, form, records::stored};
 use crate::{
     AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, ConfiguredClient, Endpoint, Upstream,
-    tests::bearer,
+    tests::{Signer, bearer},
 };
 
 #[tokio::test]
@@ -55,21 +55,29 @@ async fn metadata_is_found_by_clients_of_every_revision() {
 
 #[tokio::test]
 async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
-    let world = World::with(|builder| {
-        let builder = builder.issuer("https://mcp.example.com/auth").unwrap();
-        builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false).client_documents(false)
-    })
-    .await;
-    let metadata = world.send("GET", "/.well-known/oauth-authorization-server/auth", &[], "").await.json();
-    assert_eq!(metadata["issuer"], "https://mcp.example.com/auth");
-    assert_eq!(metadata["authorization_endpoint"], "https://mcp.example.com/auth/authorize");
-    assert_eq!(metadata["token_endpoint"], "https://mcp.example.com/oauth/token");
-    assert_eq!(metadata.get("registration_endpoint"), None);
-    assert_eq!(metadata["client_id_metadata_document_supported"], false);
-    let methods = ["none", "client_secret_basic", "client_secret_post"];
-    assert_eq!(metadata["token_endpoint_auth_methods_supported"], json!(methods), "no client has keys");
-    assert_eq!(metadata.get("token_endpoint_auth_signing_alg_values_supported"), None);
-    assert!(!world.server.routes().remove(0).serves("/auth/register"));
+    for issuer in ["https://mcp.example.com/auth", "https://mcp.example.com/auth/"] {
+        let world = World::with(|builder| {
+            let builder = builder.issuer(issuer).unwrap();
+            builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false).client_documents(false)
+        })
+        .await;
+        let metadata = world.send("GET", "/.well-known/oauth-authorization-server/auth", &[], "").await.json();
+        assert_eq!(metadata["issuer"], issuer);
+        assert_eq!(metadata["authorization_endpoint"], "https://mcp.example.com/auth/authorize");
+        assert_eq!(metadata["token_endpoint"], "https://mcp.example.com/oauth/token");
+        assert_eq!(metadata.get("registration_endpoint"), None);
+        assert_eq!(metadata["client_id_metadata_document_supported"], false);
+        let methods = ["none", "client_secret_basic", "client_secret_post"];
+        assert_eq!(metadata["token_endpoint_auth_methods_supported"], json!(methods), "no client has keys");
+        assert_eq!(metadata.get("token_endpoint_auth_signing_alg_values_supported"), None);
+        assert!(!world.server.routes().remove(0).serves("/auth/register"));
+    }
+    let keys = json!({"keys": [Signer::p256("key").jwk()]}).to_string().parse().unwrap();
+    let client = ConfiguredClient::machine_with_keys("worker", keys, ["notes:read"]);
+    let server = plain().client_documents(false).with_client(client);
+    let server = server.with_client(ConfiguredClient::public("app", "The App", [REDIRECT]).unwrap());
+    let metadata = metadata(&server.build().await.unwrap()).await;
+    assert_eq!(metadata["token_endpoint_auth_methods_supported"][3], "private_key_jwt", "one client has keys");
 }
 
 #[tokio::test]

@@ -219,6 +219,34 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
 }
 
 #[tokio::test]
+async fn an_assertion_that_is_presented_while_all_access_ends_gives_none() {
+    let world = World::with(enabled).await;
+    let wait = async |steps: usize| {
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+    };
+    // `join!` polls one of the two first, in turn.
+    for (before, steps) in (0..2).flat_map(|before| (0..20).map(move |steps| (before, steps))) {
+        let user = format!("user-{before}-{steps}");
+        let assertion = sign(&world, &json!({"sub": user}));
+        let presentation = async {
+            wait(before).await;
+            present(&world, &assertion, &[]).await
+        };
+        let revocation = async {
+            wait(steps).await;
+            world.server.revoke_grants(&user).await
+        };
+        let (presented, revoked) = tokio::join!(presentation, revocation);
+        revoked.unwrap();
+        if presented.status == 200 {
+            assert!(!world.accepts(&presented.json()["access_token"]).await, "{before} {steps}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_revokes_its_tokens_leaves_room_to_end_those_of_the_user() {
     let one = World::with(enabled).await;
     let two = one.replica(RESOURCE, [7; 32], enabled).await;

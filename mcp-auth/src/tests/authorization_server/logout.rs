@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcp_runtime::backend::{RecordCondition, Records as _};
 use serde_json::{Value, json};
 
 use super::{Browser, Reaction, World, form};
@@ -110,8 +111,10 @@ async fn a_logout_at_the_provider_ends_the_grants_of_the_session_or_of_the_user_
 
 #[tokio::test]
 async fn codes_of_a_login_that_has_ended_create_no_grants_and_later_logins_do() {
-    for changes in [json!({}), json!({"sid": null})] {
+    for (changes, status_of_other) in [(json!({}), 200), (json!({"sid": null}), 400)] {
         let world = World::new().await;
+        world.provider(|provider| provider.claims = json!({"sid": "second"}));
+        let other = world.code(&[]).await;
         world.provider(|provider| provider.claims = json!({"sid": "first"}));
         let response = world.log_in(&mut Browser::default(), &[]).await;
         let token = sign(&world, "JWT", &changes);
@@ -124,6 +127,10 @@ async fn codes_of_a_login_that_has_ended_create_no_grants_and_later_logins_do() 
         world.log_in(&mut Browser::default(), &[]).await;
         let exchanged = world.exchange(&response.parameter("code").unwrap(), &[]).await;
         assert_eq!(exchanged.json()["error"], "invalid_grant", "{changes} {exchanged:?}");
+        assert_eq!(world.exchange(&other, &[]).await.status, status_of_other, "another session: {changes}");
+        // A login after the logout is a new one.
+        world.clock.advance(Duration::from_secs(2));
+        tokens(&world, "ada", "first").await;
         world.clock.advance(Duration::from_secs(61));
         let later = tokens(&world, "ada", "first").await;
         // A provider repeats a token that it could not deliver, and an attacker one that was seen.
@@ -181,6 +188,19 @@ async fn the_sessions_of_a_user_are_bounded() {
         assert_eq!(send(&world, &token).await.status, 200);
         assert!(!world.accepts(&all[number]["access_token"]).await, "{number}");
     }
+}
+
+#[tokio::test]
+async fn a_code_is_valid_although_its_session_was_forgotten() {
+    let world = World::new().await;
+    world.provider(|provider| provider.claims = json!({"sid": "first"}));
+    let code = world.code(&[]).await;
+    for (key, _) in super::records::stored(&world.records).await {
+        if key.contains("/session/") {
+            world.records.reliable().delete(&key, RecordCondition::Always).await.unwrap();
+        }
+    }
+    assert_eq!(world.exchange(&code, &[]).await.status, 200);
 }
 
 /// Identity tokens of refreshes need not state the session.

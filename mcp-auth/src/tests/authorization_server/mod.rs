@@ -189,8 +189,10 @@ impl World {
             let [authorization, token, user] = ["auth", "token", "me"].map(|path| format!("{}/{path}", issuer.url));
             Upstream::endpoints(&authorization, &token, &user, credentials).unwrap()
         };
-        let upstream =
-            upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]).subject_claim(subject);
+        let upstream = upstream
+            .scopes(["openid", "email"])
+            .map_scope("notes:write", ["email", "notes.edit"])
+            .subject_claim(subject);
         let builder = AuthorizationServer::builder(resource, upstream).unwrap();
         let builder = builder
             .clock(clock.clone())

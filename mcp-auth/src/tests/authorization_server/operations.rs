@@ -12,8 +12,12 @@ use mcp_runtime::backend::{RecordQuota, Records as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Browser, ISSUER, Reaction, World, form, records::stored};
-use crate::{claims::system_time, jose::Jws, tests::RESOURCE};
+use super::{Browser, ISSUER, Reaction, World, clients::document, form, records::stored};
+use crate::{
+    claims::system_time,
+    jose::Jws,
+    tests::{RESOURCE, log::Log},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -269,6 +273,20 @@ async fn users_see_what_they_have_allowed_and_end_it() {
     assert_eq!(accepted(&world, &[&app, &other, &third, &bob]).await, [false, false, false, true]);
 }
 
+/// A client that is gone for good has no name any more.
+#[tokio::test]
+async fn users_see_clients_that_cannot_be_found() {
+    let world = World::new().await;
+    let (host, id) = document(|_| {}).await;
+    let changes = [("client_id", id.as_str())];
+    let tokens = world.exchange(&world.code(&changes).await, &changes).await;
+    assert_eq!(tokens.status, 200, "{tokens:?}");
+    host.respond(|_| crate::tests::issuer::not_found());
+    world.clock.advance(2 * HOUR);
+    let page = account(&world, &mut Browser::default()).await;
+    assert!(page.status == 200 && page.body.contains(&format!("<code>{id}</code>")), "{page:?}");
+}
+
 /// CSRF on the page: only the browser that has seen the page can send its forms, once it has not expired.
 #[tokio::test]
 async fn forged_forms_of_the_account_page_are_rejected() {
@@ -393,6 +411,9 @@ async fn without_tls_the_user_confirms_the_login() {
     let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
     let login = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &answer).await;
     super::records::age_records(2 * HOUR).await;
+    let (log, _guard) = Log::listen();
     let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
-    assert_eq!((page.status, page.header("location")), (503, ""), "{page:?}");
+    assert_eq!((page.status, page.header("location")), (400, ""), "{page:?}");
+    let reason = "the client is unknown, or its registration has expired";
+    assert_eq!(log.take(), [format!("refusal client={id} peer=192.0.2.1 reason={reason}")]);
 }

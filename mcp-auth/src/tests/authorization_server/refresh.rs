@@ -189,6 +189,7 @@ async fn functions_at_several_processes_renew_the_token_of_the_provider_once() {
 async fn a_refresh_does_not_wait_for_that_of_another_grant() {
     let world = Arc::new(World::new().await);
     let (slow, other) = (world.tokens().await, world.tokens().await);
+    let identity = bearer(&world.server, slow["access_token"].as_str().unwrap()).await.unwrap().0;
     let held = Arc::new(Notify::new());
     world.provider(|provider| provider.held = Some(Arc::clone(&held)));
     let (shared, token) = (Arc::clone(&world), refresh_token(&slow).to_owned());
@@ -199,6 +200,8 @@ async fn a_refresh_does_not_wait_for_that_of_another_grant() {
     world.provider(|provider| provider.held = None);
     let refreshed = tokio::time::timeout(Duration::from_secs(4), world.refresh(refresh_token(&other))).await;
     assert_eq!(refreshed.expect("it waits for another grant").status, 200);
+    // A function does not wait while the token of the provider is valid.
+    assert_eq!(upstream_token_of(&world, identity).await, "upstream-access");
     held.notify_one();
     assert_eq!(waiting.await.unwrap().status, 200);
 }

@@ -111,7 +111,10 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
     }
     let lifetime = described["exp"].as_u64().unwrap() - described["iat"].as_u64().unwrap();
     assert_eq!(lifetime, 600);
+    let (signed, _) = first["access_token"].as_str().unwrap().rsplit_once('.').unwrap();
+    let (_, signature) = of_app["access_token"].as_str().unwrap().rsplit_once('.').unwrap();
     for (client, token, active) in [
+        (web, format!("{signed}.{signature}"), false),
         (web, access(&first), true),
         (web, refresh(&second), true),
         (web, refresh(&first), false),

@@ -228,7 +228,7 @@ fn printable(text: String) -> String {
     if text.len() <= MAX_CLIENT_INFO_BYTES && !text.contains(char::is_control) {
         return text;
     }
-    let end = (0..=MAX_CLIENT_INFO_BYTES.min(text.len())).rfind(|&end| text.is_char_boundary(end)).unwrap_or_default();
+    let end = (0..=MAX_CLIENT_INFO_BYTES).rfind(|&end| text.is_char_boundary(end)).unwrap_or_default();
     text[..end].replace(char::is_control, "\u{fffd}")
 }
 

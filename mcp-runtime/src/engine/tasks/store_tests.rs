@@ -5,11 +5,14 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Waker},
     time::Duration,
 };
+
+use serde_json::json;
+use tokio::sync::Notify;
 
 use super::{
     key::{TASKS, TaskKey, hash, test_key},
@@ -59,8 +62,34 @@ fn store() -> (Arc<MemoryBackend>, TaskStore) {
     (Arc::clone(&backend), TaskStore::new(backend, None, SERVER))
 }
 
+/// Holds the next change of a task back until the test releases it.
+#[derive(Debug, Default)]
+struct HeldChange {
+    is_armed: AtomicBool,
+    begun: Notify,
+    released: Notify,
+}
+
+impl BackendHook for HeldChange {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        let is_change = operation.method == BackendMethod::Set && operation.key.starts_with(TASKS);
+        if !is_change || !self.is_armed.swap(false, Ordering::SeqCst) {
+            return run;
+        }
+        Box::pin(async {
+            self.begun.notify_one();
+            self.released.notified().await;
+            run.await
+        })
+    }
+}
+
 /// Returns a store of a process that shares the backend, and its replica.
-fn shared(backend: &Arc<MemoryBackend>) -> (Arc<dyn Replicas>, TaskStore) {
+fn shared(backend: &Arc<impl Backend>) -> (Arc<dyn Replicas>, TaskStore) {
     let backend = Arc::clone(backend) as Arc<dyn Backend>;
     let replica = Cluster::for_test(Arc::clone(&backend), LEASE);
     (Arc::clone(&replica), TaskStore::new(backend, Some(replica), SERVER))
@@ -288,6 +317,9 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     let (_bob, third) = shared(&backend);
     let (lost, own) =
         (insert(&first, "a", '1', LIMITS).await.unwrap(), insert(&second, "a", '2', LIMITS).await.unwrap());
+    let question = json!({"key": "1", "method": "elicitation/create", "params": "{}", "response": null});
+    let asks = first.update(lost, |state| state.inputs = vec![serde_json::from_value(question.clone()).unwrap()]);
+    let lost = asks.await.unwrap().task().unwrap();
     tokio::time::sleep(3 * LEASE).await;
     assert_eq!(second.load(&lost.key).await.unwrap().unwrap().state.status, TaskStatus::Working, "it is alive");
     let (mut waits, mut also_waits) = (second.watch(&lost.key).await, third.watch(&lost.key).await);
@@ -305,12 +337,35 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     assert_eq!(seen, also_seen);
     assert!(began.elapsed() <= LEASE, "{:?}", began.elapsed());
     let (status, message) = (seen.1.status, seen.1.message.unwrap());
-    assert_eq!(status, TaskStatus::Failed);
+    assert_eq!((status, seen.1.inputs), (TaskStatus::Failed, Vec::new()));
     assert!(message.contains("its function may have run"), "{message}");
     let listed = third.page("a", None, 9).await.unwrap();
     let statuses: Vec<_> = listed.iter().map(|task| task.state.status).collect();
     assert_eq!(statuses, [TaskStatus::Failed, TaskStatus::Working]);
     assert!(third.load(&own.key).await.unwrap().is_some());
+}
+
+/// The process gets a new lease while another one finds the old one gone.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_not_lost_if_its_process_has_a_new_lease() {
+    let backend = Arc::new(TestBackend::<HeldChange>::default());
+    let (former, first) = shared(&backend);
+    let task = insert(&first, "a", '1', LIMITS).await.unwrap();
+    let lease = format!("mcp/1/replica/{}", former.slot().unwrap());
+    assert!(backend.delete(&lease, RecordCondition::Always).await.unwrap());
+    let (renewed, owner) = shared(&Arc::new(backend.other_process()));
+    renewed.join().await.unwrap();
+    let (_other, reader) = shared(&backend);
+    let renew = async {
+        backend.begun.notified().await;
+        let task = owner.read(&task.key).await.unwrap().unwrap();
+        let updated = owner.update(task, |state| state.runner = owner.runner()).await.unwrap();
+        assert!(matches!(updated, Updated::Applied(_)));
+        backend.released.notify_one();
+    };
+    backend.is_armed.store(true, Ordering::SeqCst);
+    let (loaded, ()) = tokio::join!(reader.load(&task.key), renew);
+    assert_eq!(loaded.unwrap().unwrap().state.status, TaskStatus::Working);
 }
 
 /// A process that waits for the end of a task is woken by a change that another process makes.

@@ -153,9 +153,6 @@ impl Question {
     /// Returns the parameters of the question when it is repeated because its last answer was invalid. The message to
     /// the user says why. Questions to a model or a program have no such message.
     pub(crate) fn params_after(&self, error: &InvalidAnswer) -> String {
-        if self.method != "elicitation/create" {
-            return self.params.clone();
-        }
         let mut out = Vec::with_capacity(self.params.len() + 128);
         let mut params = Object::begin(&mut out);
         for (name, value) in raw::members(&self.params) {

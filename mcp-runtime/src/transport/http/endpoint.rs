@@ -136,7 +136,7 @@ impl Endpoint {
 
     /// Sets the session that lives while the client of the connection reads.
     pub(super) fn set_reading_session(&self, session: Option<&Arc<Session>>) {
-        if self.engine().profile.limits.pings.is_some() {
+        if self.engine().profile.limits.ping_interval.is_some() {
             self.reader().set_session(session);
         }
     }

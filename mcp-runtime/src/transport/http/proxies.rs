@@ -92,8 +92,9 @@ impl TrustedProxies {
         let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
         let mut nearest = None;
         for client in entries.map(|entry| parse(str::from_utf8(entry).unwrap_or_default().trim())) {
-            nearest = Some(client?);
-            if client.is_some_and(|client| !self.contains(client.ip())) {
+            let client = client?;
+            nearest = Some(client);
+            if !self.contains(client.ip()) {
                 break;
             }
         }

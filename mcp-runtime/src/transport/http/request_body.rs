@@ -258,7 +258,7 @@ fn closing(mut response: HttpResponse) -> HttpResponse {
 mod tests {
     use std::task::Waker;
 
-    use http_body_util::Full;
+    use http_body_util::{Full, Limited};
 
     use super::*;
     use crate::transport::http::{options::HttpOptions, session::LocalSessions};
@@ -294,6 +294,14 @@ mod tests {
         let received = read(Full::new(bytes.clone()), &limits()).unwrap();
         assert_eq!(received.bytes().as_ptr(), bytes.as_ptr());
         assert_eq!(received.bytes(), bytes);
+    }
+
+    #[test]
+    fn a_body_that_a_middleware_limits_is_too_long() {
+        let body = || Full::new(Bytes::from_static(b"body"));
+        assert!(read(Limited::new(body(), 4), &limits()).is_ok());
+        let rejected = read(Limited::new(body(), 3), &limits()).unwrap_err();
+        assert!(matches!(rejected, BodyError::TooLong), "{rejected:?}");
     }
 
     #[test]

@@ -43,6 +43,7 @@ fn keywords_accept_valid_and_reject_invalid_values() {
         (json!({"minimum": 9_007_199_254_740_993_u64}), &["9007199254740993"], &["9007199254740992"]),
         (json!({"maximum": u64::MAX}), &["18446744073709551615"], &["18446744073709551616"]),
         (json!({"multipleOf": 5}), &["10", "-5", "0", "1e1"], &["11", "2.5"]),
+        (json!({"multipleOf": 2}), &["9007199254740994"], &["9007199254740993"]),
         (json!({"multipleOf": 0.01}), &["10", "0.07", "19.99"], &["0.005"]),
         (
             json!({"minLength": 2, "maxLength": 3}),
@@ -112,6 +113,24 @@ fn keywords_accept_valid_and_reject_invalid_values() {
             &["{\"v\":1,\"next\":{\"next\":{\"v\":1}}}"],
         ),
         (json!({"allOf": [{"items": {"type": "string"}}], "$ref": "#/allOf/0"}), &["[\"a\"]"], &["[1]"]),
+        // Without a dynamic anchor at its target, the reference is an ordinary one.
+        (
+            json!({"$dynamicRef": "#a", "$defs": {
+                "x": {"$anchor": "a", "type": "integer"},
+                "y": {"$id": "y", "$dynamicAnchor": "a"},
+                "z": {"$id": "z", "$dynamicAnchor": "a"},
+            }}),
+            &["1"],
+            &["\"a\""],
+        ),
+        // A scheme begins with a letter.
+        (
+            json!({"$id": "https://example.com/a", "$ref": "1b:c", "$defs": {
+                "x": {"$id": "https://example.com/1b:c", "type": "integer"},
+            }}),
+            &["1"],
+            &["\"a\""],
+        ),
     ] {
         for text in good {
             assert_eq!(messages_of(&schema, text), [] as [&str; 0], "{schema} {text}");
@@ -342,6 +361,7 @@ fn hostile_input_terminates() {
         let circular = compile(&json!({"$ref": "#"}));
         assert!(!circular.accepts("1"));
         assert_eq!(circular.violations("1").len(), 1);
+        assert!(!circular.accepts(r#"{"a":null}"#));
         assert_eq!(circular.normalize_integers("1.0"), "1.0");
 
         let tree = compile(&json!({"items": {"$ref": "#"}}));
@@ -434,6 +454,7 @@ fn the_work_of_each_keyword_counts_as_steps() {
         (json!({"required": words}), object(1_000, |_| "1".to_owned()), 100),
         (json!({"dependentRequired": {"p1": words}}), object(1_000, |_| "1".to_owned()), 1_000),
         (json!({"maxProperties": 10}), object(1_000, |_| "1".to_owned()), 2),
+        (json!({"maxItems": 10}), array(1_000, |_| "1".to_owned()), 2),
         (
             json!({"unevaluatedProperties": true, "patternProperties": {"^(a?){100}$": true}}),
             format!("{{\"{}\":1}}", "a".repeat(1_000)),
@@ -593,6 +614,8 @@ fn integral_numbers_are_rewritten_as_integers() {
     ] {
         assert_eq!(compile(&schema).normalize_integers(text), expected, "{text}");
     }
+    let rest = json!({"prefixItems": [true], "unevaluatedItems": {"type": "integer"}});
+    assert_eq!(compile(&rest).normalize_integers("[null,1.0]"), "[null,1]");
     let integers = json!({"properties": {"n": {"type": "integer"}}});
     for schema in [
         json!({"if": {"required": ["n"]}, "then": integers}),

@@ -1,21 +1,29 @@
 //! Requests without valid credentials.
 
-use std::sync::{Mutex, atomic::Ordering};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
+use http_body_util::BodyExt as _;
 use mcp_runtime::{HttpOptions, Server, auth::Challenge, http::ListenerOptions};
 use serde_json::json;
+use tower_service::Service as _;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
-use super::{METADATA, Protected, Request, Tokens, call, resource_of_example, server, with_token};
+use super::{METADATA, Protected, Request, Tokens, call, resource_of_example, server, soon, with_token};
 use crate::{
-    http::{client::Endpoint, request::initialize},
+    http::{
+        client::{Endpoint, until},
+        request::initialize,
+    },
     layers::log::set_default,
 };
 
 /// Records the level and the fields of every event of the current thread.
 #[derive(Default)]
-struct Log(std::sync::Arc<Mutex<Vec<String>>>);
+struct Log(Arc<Mutex<Vec<String>>>);
 
 struct Line(String);
 
@@ -119,8 +127,8 @@ fn bad_credentials() -> Vec<(&'static str, Request, Expected)> {
 async fn bad_credentials_are_rejected() {
     let server = Protected::new();
     for (name, request, expected) in bad_credentials() {
-        let lines = std::sync::Arc::default();
-        let log = tracing_subscriber::registry().with(Log(std::sync::Arc::clone(&lines)));
+        let lines = Arc::default();
+        let log = tracing_subscriber::registry().with(Log(Arc::clone(&lines)));
         let guard = set_default(log);
         let reply = server.send(request).await;
         drop(guard);
@@ -344,4 +352,26 @@ async fn the_paths_of_the_legacy_transport_authorize_like_the_endpoint() {
     let mut brief = endpoint.open(&events("brief")).await;
     assert_eq!(brief.event().await.unwrap().name.as_deref(), Some("endpoint"));
     assert!(brief.message().await.is_none());
+}
+
+/// Most clients read the response only after they have written the request.
+#[tokio::test]
+async fn the_body_of_a_refused_request_is_read() {
+    let server = Protected::new();
+    for (kind, request, status) in [
+        ("a text", call("whoami").with("content-type", "text/plain"), 401),
+        ("a user who cannot be identified now", with_token(call("whoami"), "down"), 503),
+    ] {
+        let is_read = Arc::new(AtomicBool::new(false));
+        let reading = Arc::clone(&is_read);
+        let request = request.into_http(|_| {}).map(|body| {
+            body.map_frame(move |frame| {
+                reading.store(true, Ordering::SeqCst);
+                frame
+            })
+        });
+        let response = soon(server.service.clone().call(request)).await.unwrap();
+        assert_eq!(response.status(), status, "{kind}");
+        until(|| is_read.load(Ordering::SeqCst)).await;
+    }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use mcp_runtime::{HttpOptions, http::HttpBody};
+use mcp_runtime::{HttpOptions, Server, http::HttpBody};
 use serde_json::json;
 
-use super::{Protected, Request, call, soon, stateless, with_token};
+use super::{Protected, Request, call, soon, stateless, waits, with_token};
 use crate::http::request::initialize;
 
 /// Reads a stream to its end.
@@ -53,5 +53,31 @@ async fn streams_may_outlive_the_credentials() {
         server.journal.permits.add_permits(1);
         let text = read(body).await;
         assert!(text.contains("\"result\""), "{text}");
+    }
+}
+
+/// The subscription is answered after the changes that precede the expiry.
+#[tokio::test]
+async fn a_slow_reader_receives_the_end_of_its_subscription() {
+    let mut handle = None;
+    let keep_handle = |server: Server| {
+        handle = Some(server.handle());
+        server
+    };
+    let options = HttpOptions::default().expired_stream_grace(Some(Duration::from_millis(20)));
+    let server = Protected::with(keep_handle, options);
+    let filter = json!({"toolsListChanged": true, "resourcesListChanged": true});
+    let listen = stateless("subscriptions/listen", &json!({"notifications": filter}));
+    let mut body = server.open(with_token(listen, "brief")).await.into_body();
+    let first = soon(body.frame()).await.unwrap().unwrap().into_data().unwrap();
+    assert!(String::from_utf8_lossy(&first).contains("acknowledged"));
+    let handle = handle.unwrap();
+    handle.resource_list_changed();
+    handle.disable::<waits>();
+    // The credentials have expired when the client reads on.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let text = read(body).await;
+    for part in ["resources/list_changed", "tools/list_changed", "\"result\""] {
+        assert!(text.contains(part), "{text}");
     }
 }

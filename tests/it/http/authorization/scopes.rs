@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 use mcp_runtime::{
     Context, Fault, HttpOptions, Revision, Server,
     auth::{Identity, Principal, Scopes},
-    function::MethodEntry,
+    function::{MethodEntry, ToolEntry},
     http::HttpService,
     layers::CacheReadOnly,
     tool, tools,
@@ -346,10 +346,16 @@ async fn functions_with_scopes_are_not_served_without_an_authenticator() {
     let adder = || Server::empty("adder", "1.0.0").with::<add>();
     let all: fn(Server) -> Server = |server| server.require_scopes("mcp");
     let one: fn(Server) -> Server = |server| server.require_scopes_for(|_| true, "math");
+    let several: fn(Server) -> Server = |server| {
+        let tool = |name| ToolEntry::new(name, json!({"type": "object"}), async |_: Value, _: Context| "");
+        let server = ["b", "c", "d", "e"].into_iter().fold(server, |server, name| server.with_entry(tool(name)));
+        server.require_scopes_for(|_| true, "math")
+    };
     let many: fn(Server) -> Server = |_| self::server().0;
     for (change, expected) in [
         (all, "every request requires scopes"),
         (one, "`add` requires scopes"),
+        (several, "`add`, `b`, `c`, `d`, `e` require scopes"),
         (many, "`audit`, `delete_note`, `export`, `read_notes`, `share` and others require scopes"),
     ] {
         let expected = format!("{expected}, but the server does not authenticate requests over HTTP\n{help}");

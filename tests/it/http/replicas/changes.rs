@@ -117,6 +117,20 @@ async fn a_log_level_applies_to_calls_at_every_replica() {
     }
 }
 
+#[tokio::test]
+async fn a_log_level_that_was_refused_does_not_apply() {
+    // The session is read again only because the change has failed.
+    let configure = |server: mcp_runtime::Server| server.with::<logs>().lease(Duration::from_secs(600));
+    let cluster = Cluster::start_with(1, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), VERSION, json!({})).await;
+    cluster.set_backend(0, Health::Failing);
+    let refused = session.post(&request(1, "logging/setLevel", &json!({"level": "error"})));
+    assert_eq!(cluster.at(0).send(&refused).await.status, 503);
+    cluster.set_backend(0, Health::Up);
+    let answered = cluster.at(0).open(&call(&session, "logs", &json!({}))).await;
+    assert_eq!(answered.header("content-type"), Some("text/event-stream"));
+}
+
 /// A replica that has heard of a change does not run a call with the old session while it reads the new one.
 #[tokio::test]
 async fn a_call_waits_for_the_session_that_its_replica_is_reading_again() {
@@ -141,12 +155,23 @@ async fn an_update_right_after_a_subscription_reaches_the_replica_with_the_strea
     session.initialized().await;
     let mut stream = cluster.at(1).open(&session.get()).await;
     change(cluster.at(1), &session, "resources/subscribe", json!({"uri": "memo://one"})).await;
+    let update = |uri| call(&session, "update", &json!({ "uris": [uri] }));
+    assert_eq!(cluster.at(1).send(&update("memo://one")).await.status, 200);
+    let updated = soon(until_method(&mut stream, "notifications/resources/updated")).await;
+    assert_eq!(updated["params"]["uri"], "memo://one");
     cluster.set_backend(1, Health::Slow(Duration::from_millis(200)));
     change(cluster.at(0), &session, "resources/subscribe", json!({"uri": "memo://two"})).await;
-    let update = call(&session, "update", &json!({"uris": ["memo://two"]}));
-    assert_eq!(cluster.at(0).send(&update).await.status, 200);
-    let updated = soon(until_method(&mut stream, "notifications/resources/updated")).await;
+    assert_eq!(cluster.at(0).send(&update("memo://two")).await.status, 200);
+    // Lists have not changed meanwhile.
+    let mut updated = soon(stream.message()).await.unwrap();
+    assert_eq!(updated["method"], "notifications/resources/updated");
     assert_eq!(updated["params"]["uri"], "memo://two");
+    cluster.set_backend(1, Health::Up);
+    assert_eq!(cluster.at(1).send(&update("memo://one")).await.status, 200);
+    while updated["params"]["uri"] != "memo://one" {
+        updated = soon(stream.message()).await.unwrap();
+        assert_eq!(updated["method"], "notifications/resources/updated");
+    }
 }
 
 /// No update follows while the replica with the stream is reading the session without the subscription.

@@ -120,6 +120,29 @@ async fn an_error_replaces_a_response_that_the_backend_refuses() {
     }
 }
 
+/// An open question keeps the stream open after the response.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_was_replaced_takes_no_memory() {
+    const LENGTH: usize = 100_000;
+    let backend = Arc::new(Flaky::default());
+    let streams = replica(&backend, LEASE);
+    let mut call = Call::begin(&streams, CALL);
+    call.opened().await;
+    drop(call.response);
+    backend.fail(&[Failure::Full]);
+    backend.fail(&[Failure::Before; 30]);
+    call.outbox.begin_question();
+    call.outbox.finish_call(&"x".repeat(4 * MAX_LOGGED_BYTES));
+    sleep(Duration::from_secs(10)).await;
+    assert!((1..1000).contains(&call.memory.used()), "{}", call.memory.used());
+    for _ in 0..40 {
+        notify(&call.outbox, &"x".repeat(LENGTH));
+        sleep(Duration::from_millis(1)).await;
+        assert!(call.memory.used() <= MAX_LOGGED_BYTES + LENGTH, "{}", call.memory.used());
+    }
+    assert!(backend.failures() > 0);
+}
+
 /// Messages that wait for the backend are limited like the log, and count as memory until they are stored.
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_for_the_backend_take_bounded_memory() {

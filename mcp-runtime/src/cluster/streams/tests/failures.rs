@@ -116,6 +116,9 @@ async fn a_stream_survives_a_long_failure() {
             let [(id, text)] = &last[..] else { panic!("{last:?}") };
             assert_eq!((id.is_some(), text.as_str()), (!is_finished, "response"), "{failures:?}");
             sleep(Duration::from_secs(20)).await;
+            if is_finished {
+                assert!(next(&mut call.response).await.is_none(), "the end was sent without an id");
+            }
             let expected: &[&str] = if is_finished { &["one", "response"] } else { &["one", "two", "response"] };
             for streams in &replicas {
                 let events = rest(&mut resumed(streams, stream, position).await).await;

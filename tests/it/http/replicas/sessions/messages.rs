@@ -89,16 +89,19 @@ async fn a_call_is_cancelled_by_any_replica() {
     }
 }
 
-/// The replica that runs the call misses the announcement, and finds the cancellation when it hears messages again.
+/// The replica that runs the call misses the announcement, and finds the cancellation when it hears messages again. A
+/// third one has heard it, and does not know the session.
 #[tokio::test]
 async fn a_cancellation_outlives_a_cut_of_the_connection_to_the_backend() {
-    let cluster = Cluster::start(2).await;
+    let cluster = Cluster::start(3).await;
+    open(cluster.at(2), "2025-11-25", json!({})).await;
     let session = open(cluster.at(0), "2025-11-25", json!({})).await;
     let (cancelled, other) = (session.call(1, "waits"), session.call(2, "waits"));
     let cancel = async {
         cluster.gate(0).has_begun(2).await;
         cluster.set_backend(0, Health::Deaf);
         assert_eq!(cluster.at(1).send(&session.cancel(1)).await.status, 202);
+        tokio::time::sleep(LEASE / 4).await;
         cluster.set_backend(0, Health::Up);
     };
     let call = async {
