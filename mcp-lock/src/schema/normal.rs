@@ -17,8 +17,11 @@ pub(super) enum Normal {
     Members(Map<String, Value>),
 }
 
-/// The maximum length of a chain of references.
+/// The maximum length of a chain of references, and the maximum depth of unions in unions.
 const MAX_REFERENCES: usize = 32;
+
+/// The keywords with alternatives.
+const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
 
 /// The maximum number of alternatives that are expanded.
 const MAX_ALTERNATIVES: usize = 256;
@@ -61,14 +64,16 @@ impl<'a> Document<'a> {
 
     /// Returns the alternatives of a schema, each with a single type or branch, or the schema itself if it has none.
     pub(super) fn variants(self, members: &Map<String, Value>) -> Vec<Normal> {
-        let variants = self.expanded(members, MAX_REFERENCES);
+        let variants = self.expanded(members, &mut Vec::new());
         variants.into_iter().flat_map(by_type).flat_map(by_value).map(Normal::Members).collect()
     }
 
-    /// Expands unions, and unions in their branches up to a depth, since a union may contain itself.
-    fn expanded(self, members: &Map<String, Value>, remaining: usize) -> Vec<Map<String, Value>> {
+    /// Expands a union, and the unions among its branches. `outer` contains the unions around it: one that contains itself
+    /// accepts nothing more for that.
+    fn expanded(self, members: &Map<String, Value>, outer: &mut Vec<Map<String, Value>>) -> Vec<Map<String, Value>> {
+        outer.push(members.clone());
         let mut variants = vec![members.clone()];
-        for keyword in ["anyOf", "oneOf"] {
+        for keyword in UNIONS {
             let mut next = Vec::new();
             for mut variant in variants {
                 let Some(Value::Array(branches)) = variant.shift_remove(keyword) else {
@@ -80,19 +85,24 @@ impl<'a> Document<'a> {
                     variant.shift_remove(annotation);
                 }
                 for branch in &branches {
-                    if let Normal::Members(branch) = self.normal(branch) {
-                        let mut merged = branch;
-                        merge(&mut merged, variant.clone());
-                        if is_union(&merged) && remaining > 0 && next.len() < MAX_ALTERNATIVES {
-                            next.extend(self.expanded(&merged, remaining - 1));
-                        } else {
-                            next.push(merged);
-                        }
+                    let Normal::Members(mut merged) = self.normal(branch) else { continue };
+                    merge(&mut merged, variant.clone());
+                    if outer.contains(&merged) {
+                        continue;
+                    }
+                    if !is_union(&merged) || next.len() >= MAX_ALTERNATIVES {
+                        next.push(merged);
+                    } else if outer.len() >= MAX_REFERENCES {
+                        UNIONS.iter().for_each(|keyword| drop(merged.shift_remove(*keyword)));
+                        next.push(merged);
+                    } else {
+                        next.extend(self.expanded(&merged, outer));
                     }
                 }
             }
             variants = next;
         }
+        outer.pop();
         variants
     }
 }
@@ -121,7 +131,7 @@ fn stays_in_definitions(value: &Value) -> bool {
 
 /// Returns whether a schema has alternatives.
 pub(super) fn is_union(members: &Map<String, Value>) -> bool {
-    members.get("anyOf").is_some_and(Value::is_array) || members.get("oneOf").is_some_and(Value::is_array)
+    UNIONS.iter().any(|keyword| members.get(*keyword).is_some_and(Value::is_array))
 }
 
 /// Splits a schema with several types.

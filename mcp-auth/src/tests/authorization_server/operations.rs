@@ -277,7 +277,7 @@ async fn users_see_what_they_have_allowed_and_end_it() {
 #[tokio::test]
 async fn users_see_clients_that_cannot_be_found() {
     let world = World::new().await;
-    let (host, id) = document(|_| {}).await;
+    let (host, id) = document(|it| it["grant_types"] = json!(["authorization_code", "refresh_token"])).await;
     let changes = [("client_id", id.as_str())];
     let tokens = world.exchange(&world.code(&changes).await, &changes).await;
     assert_eq!(tokens.status, 200, "{tokens:?}");
