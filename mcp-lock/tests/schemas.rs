@@ -691,9 +691,37 @@ fn references_are_resolved_even_if_recursive() {
     // A reference to itself, and unions that grow with each step, terminate as well.
     let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
     let _ = differences(Role::Input, &circular, &one(json!({})));
-    let many: Vec<_> = (0..300).map(|value| json!({"const": value})).chain([json!({"$ref": "#/$defs/a"})]).collect();
-    let large = json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": many}}});
-    assert!(!differences(Role::Input, &large, &json!({"type": "string"})).is_empty());
+    let large = |name: &str, next: &str| {
+        let values = (0..256).map(|value| json!({"const": value}));
+        let next = json!({"$ref": format!("#/$defs/{next}")});
+        json!({"title": name, "anyOf": values.chain([next]).collect::<Vec<_>>()})
+    };
+    let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": large("a", "b"), "b": large("b", "a")}});
+    let found = differences(Role::Input, &circular, &json!({"type": "boolean"}));
+    assert_eq!(found.iter().filter(|difference| difference.ends_with(" removed")).count(), 2 * 256, "{found:?}");
+    // What is nested too deeply, or has too many unions, counts as changed.
+    let nested = |kind: &str, depth| (0..depth).fold(json!({"type": kind}), |schema, _| json!({"anyOf": [schema]}));
+    let reference = |index: u32| json!({"$ref": format!("#/$defs/{index}")});
+    let doubled = |kind: &str| {
+        let definition =
+            |index: u32| (index.to_string(), json!({"anyOf": [reference(index + 1), reference(index + 1)]}));
+        let mut definitions = (0..20).map(definition).collect::<serde_json::Map<_, _>>();
+        definitions.insert("20".to_owned(), json!({"type": kind}));
+        json!({"anyOf": [reference(0)], "$defs": definitions})
+    };
+    let mutual = |kind: &str| {
+        let all: Vec<_> = (0..12).map(reference).collect();
+        let definition = |index: u32| (index.to_string(), json!({"title": index.to_string(), "anyOf": all}));
+        let definitions = (0..12).map(definition).collect::<serde_json::Map<_, _>>();
+        json!({"anyOf": [reference(0), {"type": kind}], "$defs": definitions})
+    };
+    for (old, new) in [
+        (nested("string", 40), nested("integer", 40)),
+        (doubled("string"), doubled("integer")),
+        (mutual("string"), mutual("integer")),
+    ] {
+        assert_eq!(differences(Role::Input, &old, &new), ["!is too large to compare"]);
+    }
     for keyword in ["anyOf", "oneOf"] {
         let itself = json!({"$ref": "#/$defs/a", "$defs": {"a": {keyword: [{"$ref": "#/$defs/a"}, {"type": "null"}]}}});
         let string = json!({"type": "string"});

@@ -376,7 +376,7 @@ impl error::Error for Error {}
 mod tests {
     use super::*;
 
-    /// Announcements that follow each other, and one after a silence.
+    /// The pause grows while announcements keep arriving, and resets after a quiet period.
     #[tokio::test(start_paused = true)]
     async fn the_pause_before_lists_are_read_again_has_a_bound() {
         let client = upstream::http_client().unwrap();

@@ -44,7 +44,7 @@ class HttpServer:
     def logged_problems(self) -> list[str]:
         """Returns the log lines about problems that no client may cause: panics, warnings and errors.
 
-        A function blocks its connection also while the machine gives its thread no time.
+        Ignores warnings about functions that block their connection, which also appear on a loaded machine.
         """
         expected = ("deprecated since", "function blocked its connection")
         lines = [line.rstrip() for line in self.output if not any(text in line for text in expected)]

@@ -336,7 +336,7 @@ async fn a_call_in_an_expired_session_is_repeated() {
     assert_eq!((fake.count("initialize"), fake.count("tools/call")), (2, 2));
 }
 
-/// The first revision has no capability for completions. Other errors pass.
+/// The first revision has no capability for completions. Other errors are passed on.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_of_the_first_revision_may_have_no_completions() {
     let fake = fake::start(|method, params| match method {

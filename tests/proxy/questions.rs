@@ -303,7 +303,7 @@ async fn a_question_reaches_no_caller_who_came_later() {
     assert_eq!(first.await.unwrap(), "ended");
 }
 
-/// The call that was cancelled may have asked, so no other call of its caller is asked.
+/// The question may belong to the cancelled call, so it is not passed on to another call of the same caller.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_ends_with_the_call_that_was_cancelled() {
@@ -321,7 +321,8 @@ async fn a_question_ends_with_the_call_that_was_cancelled() {
     let first = client.send_request("tools/call", json!({"name": "up_first"}));
     eventually!(file.exists());
     let last = client.send_request("tools/call", json!({"name": "up_last"}));
-    while !client.next_lines().await.iter().any(|line| line["method"] == "elicitation/create") {}
+    let asked = async { while !client.next_lines().await.iter().any(|line| line["method"] == "elicitation/create") {} };
+    tokio::time::timeout(Duration::from_secs(20), asked).await.expect("no question arrives");
     client.notify("notifications/cancelled", json!({"requestId": last}));
     assert_eq!(client.response(first).await.unwrap()["content"][0]["text"], "refused");
 }
@@ -361,7 +362,7 @@ async fn the_answer_of_a_model_is_a_list_only_if_it_has_several_parts() {
     }
 }
 
-/// A model must not answer what it has seen only in part.
+/// A model must not answer a question of which it has seen only a part.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_to_a_model_with_content_that_cannot_be_read_is_refused() {

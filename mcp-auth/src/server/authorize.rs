@@ -150,10 +150,9 @@ impl Rejection {
     }
 }
 
-/// Returns the client that a request of a browser is about.
+/// Returns the client of a browser's request. An unknown client is a bad request, since a browser cannot authenticate.
 pub(super) async fn find_client(server: &Inner, id: &str, peer: Peer) -> Result<Client, OAuthError> {
     server.clients.find(id, peer).await.map_err(|error| {
-        // The browser cannot authenticate.
         let status = if error.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { error.status };
         OAuthError { status, ..error }
     })

@@ -63,9 +63,7 @@ pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> R
         Some(request) if !server.cookies.is_secure => {
             // Not a redirect, since the user has not confirmed anything.
             ask(server, query, request, &pending, sender).await.unwrap_or_else(|error| {
-                let error = error.of_client(&request.client);
-                error.record(sender.peer);
-                page::error(error.status, &error.description)
+                super::authorize::refuse(sender.peer, Some(&request.client), error.status, &error.description)
             })
         }
         Some(request) => complete(server, &parameters, &pending, request, sender).await,

@@ -82,7 +82,8 @@ pub(super) enum ClientSource {
 }
 
 impl Client {
-    /// Returns whether the client has registered a redirect URI.
+    /// Returns whether the client has registered a redirect URI. Each URI was validated when the client was configured or
+    /// registered, or when its document was fetched.
     pub(super) fn allows_redirect(&self, requested: &str) -> bool {
         self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
     }

@@ -111,7 +111,9 @@ impl Comparison<'_> {
 
     /// Compares alternatives: each old alternative must be a subset of a new alternative, and vice versa.
     fn unions(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
-        let (before, after) = (self.old.variants(old), self.new.variants(new));
+        let (Some(before), Some(after)) = (self.old.variants(old), self.new.variants(new)) else {
+            return self.report.difference(Effect::Changed, "is too large to compare");
+        };
         let removed: Vec<&Normal> =
             before.iter().filter(|old| !after.iter().any(|new| self.is_subset(old, new))).collect();
         let added: Vec<&Normal> =

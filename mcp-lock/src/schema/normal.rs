@@ -17,13 +17,16 @@ pub(super) enum Normal {
     Members(Map<String, Value>),
 }
 
-/// The maximum length of a chain of references, and the maximum depth of unions in unions.
+/// The maximum length of a chain of references, and the maximum depth of nested unions.
 const MAX_REFERENCES: usize = 32;
 
 /// The keywords with alternatives.
 const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
 
-/// The maximum number of alternatives that are expanded.
+/// The maximum number of unions that are expanded for one schema.
+const MAX_UNIONS: usize = 256;
+
+/// The maximum number of values of an `enum` that are compared as alternatives.
 const MAX_ALTERNATIVES: usize = 256;
 
 impl<'a> Document<'a> {
@@ -63,14 +66,22 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the alternatives of a schema, each with a single type or branch, or the schema itself if it has none.
-    pub(super) fn variants(self, members: &Map<String, Value>) -> Vec<Normal> {
-        let variants = self.expanded(members, &mut Vec::new());
-        variants.into_iter().flat_map(by_type).flat_map(by_value).map(Normal::Members).collect()
+    /// Returns `None` if it has too many unions, or if they are nested too deeply.
+    pub(super) fn variants(self, members: &Map<String, Value>) -> Option<Vec<Normal>> {
+        let mut remaining = MAX_UNIONS;
+        let variants = self.expanded(members, &mut Vec::new(), &mut remaining)?;
+        Some(variants.into_iter().flat_map(by_type).flat_map(by_value).map(Normal::Members).collect())
     }
 
-    /// Expands a union, and the unions among its branches. `outer` contains the unions around it: one that contains itself
-    /// accepts nothing more for that.
-    fn expanded(self, members: &Map<String, Value>, outer: &mut Vec<Map<String, Value>>) -> Vec<Map<String, Value>> {
+    /// Expands a union, and the unions among its branches. `outer` contains the enclosing unions. A branch that is one of
+    /// them is left out, since it accepts no further values.
+    fn expanded(
+        self,
+        members: &Map<String, Value>,
+        outer: &mut Vec<Map<String, Value>>,
+        remaining: &mut usize,
+    ) -> Option<Vec<Map<String, Value>>> {
+        *remaining = remaining.checked_sub(1).filter(|_| outer.len() < MAX_REFERENCES)?;
         outer.push(members.clone());
         let mut variants = vec![members.clone()];
         for keyword in UNIONS {
@@ -87,23 +98,17 @@ impl<'a> Document<'a> {
                 for branch in &branches {
                     let Normal::Members(mut merged) = self.normal(branch) else { continue };
                     merge(&mut merged, variant.clone());
-                    if outer.contains(&merged) {
-                        continue;
-                    }
-                    if !is_union(&merged) || next.len() >= MAX_ALTERNATIVES {
+                    if !is_union(&merged) {
                         next.push(merged);
-                    } else if outer.len() >= MAX_REFERENCES {
-                        UNIONS.iter().for_each(|keyword| drop(merged.shift_remove(*keyword)));
-                        next.push(merged);
-                    } else {
-                        next.extend(self.expanded(&merged, outer));
+                    } else if !outer.contains(&merged) {
+                        next.extend(self.expanded(&merged, outer, remaining)?);
                     }
                 }
             }
             variants = next;
         }
         outer.pop();
-        variants
+        Some(variants)
     }
 }
 

@@ -179,7 +179,7 @@ impl ProtectedResource {
     /// assert_eq!(tokens.or(other).authorization_servers().len(), 2);
     /// ```
     pub fn or(mut self, mut other: Self) -> Self {
-        // A description without challenges is one of bearer tokens.
+        // A description without challenges stands for `Bearer`.
         let implies_bearer = self.challenges.is_empty() != other.challenges.is_empty();
         for (name, value) in
             [("bearer_methods_supported", json!([])), ("dpop_bound_access_tokens_required", json!(true))]
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A description without challenges is one of bearer tokens.
+    /// A description without challenges stands for `Bearer`.
     #[test]
     fn each_scheme_is_challenged_once() {
         let none = ProtectedResource::new;

@@ -249,7 +249,7 @@ mod tests {
         assert!(!format!("{file:?}").contains("digest"));
     }
 
-    /// Only a missing file is replaced, and never one that cannot be opened.
+    /// Only a missing file is created. A file that cannot be opened is left alone.
     #[cfg(unix)]
     #[test]
     fn a_link_to_itself_is_kept() {

@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    /// A process that stops does not wait for the next attempt after an outage, nor for long if the outage is about to end.
+    /// A process that stops does not wait for the next scheduled attempt, even if the outage ends during the flush.
     #[tokio::test(start_paused = true)]
     async fn a_flush_announces_at_once_what_could_not_be_announced() {
         for (outage, rest) in (1..20).flat_map(|outage| [(outage, 0), (outage, 50)]) {

@@ -360,9 +360,9 @@ mod tests {
         assert!(begun.elapsed() < BACKEND_TIMEOUT && keys.sealing().is_err());
     }
 
-    /// Until then, the id may belong to a key that was added since.
+    /// After that, the id may belong to a key that was added since.
     #[tokio::test(start_paused = true)]
-    async fn an_id_is_known_to_be_invented_for_less_than_an_interval_after_a_read() {
+    async fn unknown_ids_are_rejected_without_a_read_for_one_interval() {
         let keys = StoredKeys::new(Arc::new(MemoryBackend::default()), Arc::default(), TTL);
         keys.refresh().await.unwrap();
         let find = || keys.find([0xff; KEY_ID_LEN]);

@@ -154,7 +154,8 @@ fn adopt<'a>(session: &'a Session, roots: u64, after: &SessionRecord) -> impl Fn
     // A copy counts as initialized, and so does a session whose record is read again: the record does not tell. The server
     // may therefore send requests before `notifications/initialized`.
     session.set_initialized();
-    // A level that could not be stored is withdrawn, and one of a newer release changes nothing.
+    // Without a stored level, the initial one applies, since a change here may have failed. Levels that only a newer
+    // release knows are ignored.
     if let Ok(level) = after.level.as_deref().map_or(Ok(FlowControl::INITIAL_LEVEL), str::parse) {
         session.flow.set_level(level);
     }

@@ -64,7 +64,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns when silent clients are pinged.
+    /// Returns the ping schedule, or `None` if clients are not pinged.
     pub(super) fn pings(&self) -> Option<PingSchedule> {
         self.ping_interval.map(|interval| PingSchedule::new(interval, self.ping_timeout))
     }

@@ -130,7 +130,7 @@ async fn reports_at_length(ctx: &Context) {
     }
 }
 
-/// The output that waits has reached its limit before the grace period of the call ends.
+/// The unread output reaches its limit before the grace period of the call ends.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_given_up() {
     use tokio::io::{AsyncWriteExt, duplex, split};

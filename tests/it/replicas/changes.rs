@@ -233,7 +233,7 @@ async fn unknown_announcements_are_no_lost_changes() {
 
 /// The first use of the backend may be an announcement, from a process without clients.
 #[test]
-fn a_server_that_was_built_outside_of_a_runtime_announces_what_happens_in_one() {
+fn a_server_that_was_built_outside_of_a_runtime_announces_changes_and_log_messages() {
     type Announce = fn(&Handle);
     let announcements: [(Announce, &str); 3] = [
         (|handle| handle.log(Level::Error, "hello"), "notifications/message"),
@@ -251,7 +251,7 @@ fn a_server_that_was_built_outside_of_a_runtime_announces_what_happens_in_one() 
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            // The first use of the second replica.
+            // Makes the second replica join, so that it misses no announcement.
             drop(Subscriber::new(&second, Revision::V2025_11_25).await);
             joined(&second, 1).await;
             let mut other = Subscriber::new(&second, Revision::V2025_11_25).await;

@@ -20,7 +20,7 @@ fn stdin_and_stdout_can_be_pipes() {
     assert_eq!(server.end(), (vec![], Some(0)));
 }
 
-/// Whether the sockets block is up to the process that starts the server.
+/// The parent process may pass blocking or non-blocking sockets.
 #[test]
 fn stdin_and_stdout_can_be_sockets() {
     for is_nonblocking in [false, true] {

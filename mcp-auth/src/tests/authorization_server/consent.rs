@@ -161,7 +161,7 @@ async fn logins_without_a_question_are_counted_for_an_hour() {
         let records = stored(&world.records).await;
         sizes.push(records.iter().find(|(key, _)| key.contains("/browser/")).unwrap().1.value.len());
     }
-    // The texts of two times differ by some digits.
+    // Timestamps may differ in length by a few digits.
     assert!(sizes.iter().all(|size| size.abs_diff(sizes[0]) < 20), "{sizes:?}");
 }
 

@@ -312,7 +312,7 @@ async fn proofs_contain_the_nonce_of_the_server() {
     assert_eq!(call(&one, &key, &tokens.json()["access_token"], json!({"nonce": nonce})).await, None);
     let (code, foreign) = (other.code(&[]).await, proof(&other, &key, TOKEN, json!({"nonce": nonce})));
     let foreign = exchange(&other, &[&foreign], &code, &[]).await;
-    assert_eq!(error(&foreign).1, "use_dpop_nonce", "of a server with another secret");
+    assert_eq!(error(&foreign).1, "use_dpop_nonce", "the nonce of a server with another secret");
     one.clock.advance(Duration::from_secs(150));
     let code = one.code(&[]).await;
     let tokens = exchange(&one, &[&proof(&one, &key, TOKEN, json!({"nonce": nonce}))], &code, &[]).await;

@@ -273,7 +273,7 @@ async fn users_see_what_they_have_allowed_and_end_it() {
     assert_eq!(accepted(&world, &[&app, &other, &third, &bob]).await, [false, false, false, true]);
 }
 
-/// A client that is gone for good has no name any more.
+/// A client whose document no longer exists is listed by its id.
 #[tokio::test]
 async fn users_see_clients_that_cannot_be_found() {
     let world = World::new().await;

@@ -201,7 +201,8 @@ async fn a_refresh_does_not_wait_for_that_of_another_grant() {
     let refreshed = tokio::time::timeout(Duration::from_secs(4), world.refresh(refresh_token(&other))).await;
     assert_eq!(refreshed.expect("it waits for another grant").status, 200);
     // A function does not wait while the token of the provider is valid.
-    assert_eq!(upstream_token_of(&world, identity).await, "upstream-access");
+    let token = tokio::time::timeout(Duration::from_secs(4), upstream_token_of(&world, identity)).await;
+    assert_eq!(token.expect("it waits for the refresh"), "upstream-access");
     held.notify_one();
     assert_eq!(waiting.await.unwrap().status, 200);
 }

@@ -217,7 +217,10 @@ impl SessionStore {
                 })
                 .collect();
             for change in changes {
-                record.apply(change).map_err(|RecordFull| BackendError::Full)?;
+                record.apply(change).map_err(|RecordFull| {
+                    invalidate(session);
+                    BackendError::Full
+                })?;
             }
             record.revision += 1;
             unsubscribed.retain(|uri| !record.resources.contains(uri));

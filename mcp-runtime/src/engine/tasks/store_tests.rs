@@ -345,7 +345,7 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     assert!(third.load(&own.key).await.unwrap().is_some());
 }
 
-/// The process gets a new lease while another one finds the old one gone.
+/// The process gets a new lease while another process notices that the old lease has expired.
 #[tokio::test(start_paused = true)]
 async fn a_task_is_not_lost_if_its_process_has_a_new_lease() {
     let backend = Arc::new(TestBackend::<HeldChange>::default());

@@ -68,14 +68,14 @@ async fn a_slow_reader_receives_the_end_of_its_subscription() {
     let server = Protected::with(keep_handle, options);
     let filter = json!({"toolsListChanged": true, "resourcesListChanged": true});
     let listen = stateless("subscriptions/listen", &json!({"notifications": filter}));
-    let mut body = server.open(with_token(listen, "brief")).await.into_body();
+    let mut body = server.open(with_token(listen, "short")).await.into_body();
     let first = soon(body.frame()).await.unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("acknowledged"));
     let handle = handle.unwrap();
     handle.resource_list_changed();
     handle.disable::<waits>();
     // The credentials have expired when the client reads on.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
     let text = read(body).await;
     for part in ["resources/list_changed", "tools/list_changed", "\"result\""] {
         assert!(text.contains(part), "{text}");

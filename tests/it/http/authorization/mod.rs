@@ -84,6 +84,7 @@ impl Authenticator for Tokens {
                     let nonce = (http::HeaderName::from_static("dpop-nonce"), http::HeaderValue::from_static("n-2"));
                     Ok(identity.with_response_header(nonce.0, nonce.1))
                 }
+                "short" => Ok(identity.with_expiry(SystemTime::now() + Duration::from_secs(2))),
                 "brief" => Ok(identity.with_expiry(SystemTime::now() + Duration::from_millis(50))),
                 _ => Ok(identity),
             }

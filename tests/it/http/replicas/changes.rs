@@ -150,7 +150,10 @@ async fn a_call_waits_for_the_session_that_its_replica_is_reading_again() {
 /// An update is not lost while the replica with the stream is reading the session of the new subscription.
 #[tokio::test]
 async fn an_update_right_after_a_subscription_reaches_the_replica_with_the_stream() {
-    let cluster = cluster().await;
+    // A replica that misses the renewal of its lease announces that its lists may have changed.
+    let configure =
+        |server: mcp_runtime::Server| server.with::<memo>().with::<update>().lease(Duration::from_secs(600));
+    let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
     let session = open(cluster.at(0), VERSION, json!({})).await;
     session.initialized().await;
     let mut stream = cluster.at(1).open(&session.get()).await;

@@ -90,7 +90,7 @@ async fn a_call_is_cancelled_by_any_replica() {
 }
 
 /// The replica that runs the call misses the announcement, and finds the cancellation when it hears messages again. A
-/// third one has heard it, and does not know the session.
+/// third replica, which does not know the session, usually hears it before.
 #[tokio::test]
 async fn a_cancellation_outlives_a_cut_of_the_connection_to_the_backend() {
     let cluster = Cluster::start(3).await;
