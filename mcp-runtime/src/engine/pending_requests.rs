@@ -415,32 +415,3 @@ pub(in crate::engine) fn decode_progress(params: &Params<'_>) -> Option<(u64, Cl
         .map(|message| beginning(&message, MAX_MESSAGE_BYTES).to_owned());
     Some((token, ClientProgress { progress: number("progress")?, total: number("total"), message }))
 }
-
-#[cfg(all(test, feature = "cluster", feature = "http"))]
-mod tests {
-    use tokio::sync::oneshot::error::TryRecvError;
-
-    use super::*;
-    use crate::engine::session::Session;
-
-    #[test]
-    fn only_lost_requests_are_withdrawn() {
-        let session = Arc::new(Session::for_test());
-        let pending = Arc::new(PendingRequests::new(2));
-        let [mut lost, mut kept] = [(); 2].map(|()| {
-            let operation = Operation::to_client(&session, "ping");
-            pending.send_request(operation, &session.outbox, ("ping", "{}"), false).unwrap()
-        });
-        let mut lines = Vec::new();
-        session.outbox.drain(&mut lines);
-        lines.clear();
-        pending.withdraw(|id| id == lost.id);
-        assert!(matches!(lost.response.try_recv(), Err(TryRecvError::Closed)));
-        assert!(matches!(kept.response.try_recv(), Err(TryRecvError::Empty)));
-        assert_eq!(pending.ids(), [kept.id]);
-        session.outbox.drain(&mut lines);
-        let cancelled = format!(r#""params":{{"requestId":{},"#, lost.id);
-        let lines = String::from_utf8(lines).unwrap();
-        assert!(lines.lines().count() == 1 && lines.contains(&cancelled), "{lines}");
-    }
-}

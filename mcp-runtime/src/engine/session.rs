@@ -367,4 +367,30 @@ mod tests {
         session.end();
         assert_eq!(Arc::strong_count(&count), 2);
     }
+
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    #[test]
+    fn only_lost_requests_are_withdrawn() {
+        use tokio::sync::oneshot::error::TryRecvError;
+
+        let session = Arc::new(Session::for_test());
+        let pending = Arc::new(PendingRequests::new(2));
+        let [mut lost, mut kept] = [(); 2].map(|()| {
+            let operation = crate::engine::request::operation::Operation::to_client(&session, "ping");
+            pending.send_request(operation, &session.outbox, ("ping", "{}"), false).unwrap()
+        });
+        let mut ids = pending.ids();
+        ids.sort_unstable();
+        let mut lines = Vec::new();
+        session.outbox.drain(&mut lines);
+        lines.clear();
+        pending.withdraw(|id| id == ids[0]);
+        assert!(matches!(lost.response.try_recv(), Err(TryRecvError::Closed)));
+        assert!(matches!(kept.response.try_recv(), Err(TryRecvError::Empty)));
+        assert_eq!(pending.ids(), ids[1..]);
+        session.outbox.drain(&mut lines);
+        let cancelled = format!(r#""params":{{"requestId":{},"#, ids[0]);
+        let lines = String::from_utf8(lines).unwrap();
+        assert!(lines.lines().count() == 1 && lines.contains(&cancelled), "{lines}");
+    }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     replica::Replica,
-    session_record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession, invalidate},
+    session_record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession},
 };
 use crate::{
     backend::{
@@ -175,6 +175,7 @@ impl SessionStore {
     }
 
     /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
+    /// After an error, the local copy may contain changes that the record does not.
     pub(super) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
         let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         let mut changes = Vec::new();
@@ -217,10 +218,7 @@ impl SessionStore {
                 })
                 .collect();
             for change in changes {
-                record.apply(change).map_err(|RecordFull| {
-                    invalidate(session);
-                    BackendError::Full
-                })?;
+                record.apply(change).map_err(|RecordFull| BackendError::Full)?;
             }
             record.revision += 1;
             unsubscribed.retain(|uri| !record.resources.contains(uri));
@@ -229,8 +227,7 @@ impl SessionStore {
             }
             let condition = RecordCondition::Version(version);
             let written = self.write(&shared.id, condition, &record).await;
-            // After a failure, the local copy may contain changes that the record does not.
-            match written.inspect_err(|_| invalidate(session))? {
+            match written? {
                 Some(version) => {
                     let revision = record.revision;
                     shared.adopt(session, StoredSession { record, version }, self.server_name());

@@ -7,7 +7,7 @@ use tokio::time::{advance, sleep};
 use super::*;
 use crate::{
     backend::{BackendFuture, MemoryBackend},
-    cluster::session_record::invalidate_missed,
+    cluster::session_record::{invalidate, invalidate_missed},
     engine::{Subscriber, Subscriptions},
     mutex::Mutex,
     registry::ListSet,
