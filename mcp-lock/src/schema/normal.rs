@@ -32,10 +32,12 @@ const MAX_ALTERNATIVES: usize = 256;
 impl<'a> Document<'a> {
     /// Normalizes a schema of this document.
     pub(super) fn normal(self, schema: &Value) -> Normal {
-        self.resolved(schema, MAX_REFERENCES)
+        self.resolved(schema, MAX_REFERENCES, &mut Vec::new())
     }
 
-    fn resolved(self, schema: &Value, remaining: usize) -> Normal {
+    /// Normalizes a part of a schema. `merged` contains the targets of the references that the schema has had so far:
+    /// merging one of them again would add nothing.
+    fn resolved(self, schema: &Value, remaining: usize, merged: &mut Vec<&'a Value>) -> Normal {
         let Value::Object(members) = schema else {
             return if *schema == false { Normal::Never } else { Normal::Members(Map::new()) };
         };
@@ -45,14 +47,16 @@ impl<'a> Document<'a> {
             && remaining > 0
         {
             members.shift_remove("$ref");
-            parts.push(target.clone());
+            if !merged.iter().any(|known| std::ptr::eq(*known, target)) {
+                merged.push(target);
+                parts.push(target.clone());
+            }
         }
-        if let Some(Value::Array(all)) = members.get("allOf").cloned() {
-            members.shift_remove("allOf");
+        if let Some(Value::Array(all)) = members.shift_remove("allOf") {
             parts.extend(all);
         }
         for part in parts {
-            match self.resolved(&part, remaining.saturating_sub(1)) {
+            match self.resolved(&part, remaining.saturating_sub(1), merged) {
                 Normal::Never => return Normal::Never,
                 Normal::Members(part) => merge(&mut members, part),
             }

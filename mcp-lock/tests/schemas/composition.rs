@@ -68,6 +68,16 @@ fn references_are_resolved_even_if_recursive() {
     // A reference to itself, and unions that grow with each step, terminate as well.
     let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
     let _ = differences(Role::Input, &circular, &one(json!({})));
+    // A part that several references share, directly or through others, is merged once.
+    let shared = |last: u32| {
+        let definition = |index: u32| {
+            let next = json!({"$ref": format!("#/$defs/{}", last.min(index + 1))});
+            (index.to_string(), json!({"minLength": index, "allOf": [next, next, next, next]}))
+        };
+        json!({"$ref": "#/$defs/0", "$defs": (0..=last).map(definition).collect::<serde_json::Map<_, _>>()})
+    };
+    let found = differences(Role::Input, &shared(12), &json!({"minLength": 31}));
+    assert_eq!(found, ["!`minLength` changed from 12 to 31"]);
     let large = |name: &str, next: &str| {
         let values = (0..256).map(|value| json!({"const": value}));
         let next = json!({"$ref": format!("#/$defs/{next}")});
