@@ -19,7 +19,7 @@ mod upstream;
 use std::{
     error,
     ffi::OsStr,
-    fmt,
+    fmt, mem,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -308,6 +308,12 @@ impl Refresh {
         found.into_inner()
     }
 
+    /// Returns whether the program has removed the entries that the server had before.
+    fn were_entries_removed(&mut self) -> bool {
+        let has_entries = self.has_entries();
+        mem::replace(&mut self.had_entries, has_entries) && !has_entries
+    }
+
     /// Reads the lists when they change, until the program removes the entries from the server.
     async fn run(mut self, mut changes: mpsc::Receiver<()>) {
         loop {
@@ -322,12 +328,14 @@ impl Refresh {
             if announced.is_ok() {
                 self.last_announced = Some(Instant::now());
             }
-            let has_entries = self.has_entries();
-            if self.had_entries && !has_entries {
+            if self.were_entries_removed() {
                 return;
             }
-            self.had_entries = has_entries;
-            let Some(lists) = read(&self.upstream).await else {
+            let lists = read(&self.upstream).await;
+            if self.were_entries_removed() {
+                return;
+            }
+            let Some(lists) = lists else {
                 self.retries = true;
                 continue;
             };

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use mcp_proxy::Upstream;
 use mcp_runtime::{Revision, Server, auth::Identity};
 use serde_json::json;
-use tokio::net::TcpSocket;
+use tokio::{net::TcpSocket, sync::Semaphore};
 
 use crate::{
     connections::respond,
@@ -129,35 +129,57 @@ async fn an_upstream_is_left_alone_after_its_server() {
     }
 }
 
-/// A program may remove the entries of an upstream, which then has no purpose.
+/// A program may remove the entries of an upstream, which then has no purpose, even while its lists are read again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_is_left_alone_after_its_entries_are_removed() {
-    let held = Arc::new(());
-    let holds = Arc::clone(&held);
-    let listings = AtomicUsize::new(0);
-    let fake = fake::start(move |method, _| match method {
-        "server/discover" => fake::discovered(json!({"tools": {}})),
-        "subscriptions/listen" => Reply::Subscribed,
-        _ => {
-            let name = if listings.fetch_add(1, Ordering::Relaxed) == 0 { "a" } else { "b" };
-            Reply::Result(json!({"resultType": "complete", "tools": [tool(name)], "ttlMs": 0, "cacheScope": "private"}))
+    for is_reading in [false, true] {
+        let held = Arc::new(());
+        let holds = Arc::clone(&held);
+        let listings = AtomicUsize::new(0);
+        let released = Arc::new(Semaphore::new(0));
+        let release = Arc::clone(&released);
+        let fake = fake::start(move |method, _| {
+            let listed = |name: &str| {
+                json!({"resultType": "complete", "tools": [tool(name)], "ttlMs": 0, "cacheScope": "private"})
+            };
+            match method {
+                "server/discover" => fake::discovered(json!({"tools": {}})),
+                "subscriptions/listen" => Reply::Subscribed,
+                _ => match listings.fetch_add(1, Ordering::Relaxed) {
+                    0 => Reply::Result(listed("a")),
+                    1 => Reply::Result(listed("b")),
+                    _ if is_reading => Reply::Late(Arc::clone(&release), listed("c")),
+                    _ => Reply::Result(listed("c")),
+                },
+            }
+        })
+        .await;
+        let (current, servers) = tokio::sync::watch::channel(fake.address.clone());
+        let upstream = Upstream::http(url(&restarting(servers).await)).headers_for(move |_: Option<Identity>| {
+            let _held = &holds;
+            async { Ok::<_, io::Error>(HeaderMap::new()) }
+        });
+        let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+        let tools = async || server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+        // With the subscription, the lists are read again.
+        eventually!(tools().await[0]["name"] == "up_b");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // The subscription ends, and with another one, the lists are read again.
+        let reconnect = || current.send(fake.address.clone()).unwrap();
+        if is_reading {
+            reconnect();
+            eventually!(fake.count("tools/list") == 3);
         }
-    })
-    .await;
-    let (current, servers) = tokio::sync::watch::channel(fake.address.clone());
-    let upstream = Upstream::http(url(&restarting(servers).await)).headers_for(move |_: Option<Identity>| {
-        let _held = &holds;
-        async { Ok::<_, io::Error>(HeaderMap::new()) }
-    });
-    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
-    // With the subscription, the lists are read again.
-    eventually!(server.test_client(Revision::V2026_07_28).tools().await.unwrap()[0]["name"] == "up_b");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let removed: [mcp_runtime::function::Entry; 0] = [];
-    server.handle().replace_entries(|entry| entry.has_tag("upstream:up"), removed).unwrap();
-    // The subscription ends, and there is another one.
-    current.send(fake.address.clone()).unwrap();
-    eventually!(Arc::strong_count(&held) == 1);
+        let removed: [mcp_runtime::function::Entry; 0] = [];
+        server.handle().replace_entries(|entry| entry.has_tag("upstream:up"), removed).unwrap();
+        if is_reading {
+            released.add_permits(1);
+        } else {
+            reconnect();
+        }
+        eventually!(Arc::strong_count(&held) == 1);
+        assert!(tools().await.is_empty(), "reading: {is_reading}");
+    }
 }
 
 /// A launcher such as `npx` starts the server as its own child.

@@ -8,6 +8,8 @@ const LIMITS: [&str; 8] =
     ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"];
 /// The number of references to follow before they are considered recursive.
 const MAX_DEPTH: usize = 16;
+/// The number of nested unions whose schemas are listed.
+const MAX_UNIONS: usize = 100;
 
 /// A schema, and the root document for its references.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +76,10 @@ impl<'a> Schema<'a> {
     }
 
     fn alternatives_except(self, seen: &mut Vec<Self>) -> Vec<Self> {
-        if seen.iter().any(|one| one.is_same(self)) {
+        if ["anyOf", "oneOf", "allOf"].iter().all(|key| self.get(key).is_none()) {
+            return vec![self];
+        }
+        if seen.len() == MAX_UNIONS || seen.iter().any(|one| one.is_same(self)) {
             return Vec::new();
         }
         seen.push(self);
@@ -99,10 +104,6 @@ impl<'a> Schema<'a> {
     }
 
     fn choices_except(self, seen: &mut Vec<Self>) -> Option<Vec<Choice<'a>>> {
-        if seen.iter().any(|one| one.is_same(self)) {
-            return None;
-        }
-        seen.push(self);
         if let Some(value) = self.get("const") {
             return Some(vec![Choice { value, title: self.text("title").or(self.text("description")) }]);
         }
@@ -111,6 +112,10 @@ impl<'a> Schema<'a> {
             let choice = |(at, value)| Choice { value, title: titles.get(at).copied().flatten() };
             return Some(values.iter().enumerate().map(choice).collect());
         }
+        if seen.len() == MAX_UNIONS || seen.iter().any(|one| one.is_same(self)) {
+            return None;
+        }
+        seen.push(self);
         let mut consts = |key| {
             let found: Vec<_> = self.list(key).map(|node| self.at(node)).collect();
             let choices: Option<Vec<_>> = found.iter().map(|one| one.choices_except(seen)).collect();
@@ -332,7 +337,7 @@ pub(crate) fn violation(part: &Map<String, Value>, root: &Map<String, Value>, va
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::{Map, Value, json};
 
     use super::Schema;
 
@@ -358,6 +363,7 @@ mod tests {
             (json!({"oneOf": [{"const": "a"}, {"const": "b"}]}), "one of `a`, `b`"),
             (json!({"anyOf": [{"type": "integer"}, {"type": "string"}]}), "integer or string"),
             (json!({"allOf": [{"$ref": "#/$defs/Tag"}], "default": "x"}), "string, at most 40 characters"),
+            (json!({"oneOf": [{"enum": ["a"]}, {"enum": ["a", "b"]}]}), "one of `a`, `a`, `b`"),
         ] {
             let Value::Object(root) = json!({"$defs": definitions, "properties": {"it": schema}}) else {
                 unreachable!()
@@ -369,7 +375,14 @@ mod tests {
 
     #[test]
     fn recursive_schemas_are_described() {
-        let Value::Object(root) = json!({
+        let nested = |keyword: &str| {
+            let definition = |index: u32| {
+                let next = json!({"$ref": format!("#/$defs/{keyword}{}", index + 1)});
+                (format!("{keyword}{index}"), json!({keyword: [next, {"type": "string"}]}))
+            };
+            (0..20_000).map(definition).collect::<Map<_, _>>()
+        };
+        let Value::Object(mut root) = json!({
             "$defs": {
                 "A": {"$ref": "#/$defs/A"},
                 "List": {"type": "array", "items": {"$ref": "#/$defs/List"}},
@@ -383,10 +396,16 @@ mod tests {
                 "union": {"$ref": "#/$defs/Union"},
                 "choice": {"$ref": "#/$defs/Choice"},
                 "all": {"$ref": "#/$defs/All"},
+                "nested_any": {"$ref": "#/$defs/anyOf0"},
+                "nested_one": {"$ref": "#/$defs/oneOf0"},
+                "nested_all": {"$ref": "#/$defs/allOf0"},
             },
         }) else {
             unreachable!()
         };
+        for keyword in ["anyOf", "oneOf", "allOf"] {
+            root["$defs"].as_object_mut().expect("definitions").extend(nested(keyword));
+        }
         for (_, schema) in Schema::new(&root).properties() {
             assert!(schema.describe().len() < 1000);
         }

@@ -1,6 +1,6 @@
 //! Schemas that are valid, but that some clients and models are known to reject. `codes` names them, with sources.
 
-use std::collections::BTreeSet;
+use std::{collections::HashMap, mem, ptr};
 
 use serde_json::Value;
 
@@ -115,27 +115,81 @@ fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &V
     if count == 0 {
         return;
     }
-    if is_recursive(schema, schema, &mut BTreeSet::new()) {
+    if is_recursive(schema) {
         findings.add(codes::RECURSIVE_SCHEMA, subject, format!("`{what}` refers to itself"));
     }
     findings.add(codes::SCHEMA_REF, subject, format!("`{what}` has {}", counted(count, "reference")));
 }
 
-/// Returns whether following references leads to the root, or back to one that is already being followed (`open`).
-fn is_recursive(schema: &Value, root: &Value, open: &mut BTreeSet<String>) -> bool {
+/// Returns whether following the references of a schema leads back to it, or to a reference that is being followed.
+fn is_recursive(root: &Value) -> bool {
+    // A server chooses the number of references, so they are followed without recursion, and each of them once.
+    let mut is_followed = HashMap::new();
+    let mut followed = vec![(String::new(), references_of(root))];
+    while let Some((reference, remaining)) = followed.last_mut() {
+        let Some(next) = remaining.pop() else {
+            is_followed.insert(mem::take(reference), false);
+            followed.pop();
+            continue;
+        };
+        let Some(target) = next.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) else { continue };
+        match is_followed.get(&next) {
+            Some(true) => return true,
+            Some(false) => {}
+            None if ptr::eq(target, root) => return true,
+            None => {
+                is_followed.insert(next.clone(), true);
+                followed.push((next, references_of(target)));
+            }
+        }
+    }
+    false
+}
+
+fn references_of(schema: &Value) -> Vec<String> {
     let mut references = Vec::new();
     walk(schema, &mut |part: &Subschema<'_>| {
-        if let Some(reference) = part.schema["$ref"].as_str() {
-            references.push(reference.to_owned());
-        }
+        references.extend(part.schema["$ref"].as_str().map(str::to_owned));
     });
-    references.into_iter().any(|reference| {
-        let Some(target) = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) else { return false };
-        if std::ptr::eq(target, root) || !open.insert(reference.clone()) {
-            return true;
+    references
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::is_recursive;
+
+    /// Returns a schema of definitions, each of which has `count` references to the next one, and the last to `last`.
+    fn chain(length: usize, count: usize, last: &str) -> Value {
+        let definition = |index: usize| {
+            let next = if index + 1 < length { format!("#/$defs/{}", index + 1) } else { last.to_owned() };
+            (index.to_string(), json!({"anyOf": vec![json!({"$ref": next}); count]}))
+        };
+        json!({"$ref": "#/$defs/0", "$defs": (0..length).map(definition).collect::<Map<_, _>>()})
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_are_recursive() {
+        for (schema, expected) in [
+            (json!({"$ref": "#"}), true),
+            (json!({"$ref": "#/$defs/none"}), false),
+            (json!({"$ref": "https://example.com/a.json"}), false),
+            (json!({"properties": {"a": {"items": {"$ref": "#/properties/a"}}}}), true),
+            (
+                json!({"properties": {"a": {"$ref": "#/$defs/b"}, "c": {"$ref": "#/$defs/b"}}, "$defs": {"b": {}}}),
+                false,
+            ),
+            (chain(3, 2, "#/$defs/1"), true),
+            (chain(3, 2, "#"), true),
+            // Hostile servers: paths without number, and one without end.
+            (chain(100, 2, "#/$defs/none"), false),
+            (chain(100_000, 1, "#/$defs/none"), false),
+            (chain(100_000, 1, "#/$defs/99999"), true),
+        ] {
+            let mut start = schema.to_string();
+            start.truncate(100);
+            assert_eq!(is_recursive(&schema), expected, "{start}");
         }
-        let found = is_recursive(target, root, open);
-        open.remove(&reference);
-        found
-    })
+    }
 }
