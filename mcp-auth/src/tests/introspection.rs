@@ -208,9 +208,7 @@ async fn requests_to_the_issuer_are_bounded() {
         let introspection = Arc::clone(&introspection);
         tokio::spawn(async move { bearer(&*introspection, &format!("token{index}")).await.map(|_| ()) });
     }
-    while issuer.received("/introspect").len() < 65 {
-        tokio::task::yield_now().await;
-    }
+    issuer.until_received("/introspect", 65).await;
     let further = bearer(&*introspection, "further");
     assert!(tokio::time::timeout(Duration::ZERO, further).await.is_err(), "the request waits");
     let known = tokio::time::timeout(Duration::ZERO, bearer(&*introspection, "known")).await;
@@ -230,9 +228,7 @@ async fn waiting_requests_with_one_token_are_answered_together() {
         let introspection = Arc::clone(&introspection);
         waiting.spawn(async move { bearer(&*introspection, "opaque").await.is_ok() });
     }
-    while issuer.received("/introspect").len() < 64 {
-        tokio::task::yield_now().await;
-    }
+    issuer.until_received("/introspect", 64).await;
     issuer.respond(|_| Reply::Json(active(json!({}))));
     gate.notify_waiters();
     assert_eq!(waiting.join_all().await, [true; 100]);
@@ -257,9 +253,7 @@ async fn a_sender_of_invented_tokens_leaves_requests_for_others() {
     for index in 0..192 {
         waiting.spawn(ask("192.0.2.1:1", format!("invented{index}")));
     }
-    while issuer.received("/introspect").len() < 64 {
-        tokio::task::yield_now().await;
-    }
+    issuer.until_received("/introspect", 64).await;
     assert!(matches!(ask("192.0.2.1:2", "further".to_owned()).await, Kind::Unavailable { .. }));
     let mut other = Box::pin(ask("192.0.2.2:1", "other".to_owned()));
     assert!(tokio::time::timeout(Duration::ZERO, &mut other).await.is_err(), "another sender waits");

@@ -1,6 +1,9 @@
 //! An issuer on the loopback interface.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -91,6 +94,16 @@ impl TestIssuer {
     pub(super) fn received(&self, path: &str) -> Vec<Received> {
         let shared = self.shared.lock().unwrap();
         shared.received.iter().filter(|received| received.path == path).cloned().collect()
+    }
+
+    /// Waits until there were `count` requests for a path.
+    pub(super) async fn until_received(&self, path: &str, count: usize) {
+        let start = Instant::now();
+        while self.received(path).len() < count {
+            assert!(start.elapsed() < Duration::from_secs(20), "{count} requests for {path}");
+            // The clock of a test may be paused.
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn serve(self, mut stream: TcpStream) {

@@ -332,9 +332,7 @@ async fn known_keys_remain_in_use_while_they_cannot_be_fetched_again() {
         let (world, path) = (Arc::clone(&world), format!("/{index}.json"));
         let client = format!("{}{path}", hanging.url);
         waiting.spawn(async move { world.authorize(&mut Browser::default(), &[("client_id", &client)]).await.status });
-        while hanging.received(&path).is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        hanging.until_received(&path, 1).await;
     }
     assert_eq!((revoke(&Signer::p256("x")).await, revoke(&signer).await), (401, 200));
     waiting.shutdown().await;

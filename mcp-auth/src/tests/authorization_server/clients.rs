@@ -417,9 +417,7 @@ async fn documents_that_hang_hold_up_few_requests_and_evict_nothing() {
         let (world, hanging) = (Arc::clone(&world), hanging.clone());
         waiting.spawn(async move { world.authorize(&mut Browser::default(), &[("client_id", &hanging)]).await.status });
     }
-    while host.received("/hangs.json").is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    host.until_received("/hangs.json", 1).await;
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &hanging)]).await.status, 503);
     let path = authorize_path(&[("client_id", &format!("{}/absent.json", host.url))]);
     assert_eq!(

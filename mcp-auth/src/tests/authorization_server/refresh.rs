@@ -108,9 +108,7 @@ async fn a_refused_refresh_gets_the_tokens_that_another_process_has_obtained() {
         provider.token = Some((400, json!({"error": "invalid_grant"})));
     });
     let refused = tokio::spawn(refresh(first, refresh_token(&tokens)));
-    while renewals(first) == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    first.issuer.until_received("/token", 2).await;
     expire_locks(first).await;
     first.provider(|provider| (provider.held, provider.token) = (None, None));
     let renewed = refresh(second, refresh_token(&tokens)).await;
@@ -134,9 +132,7 @@ async fn an_abandoned_refresh_is_finished() {
     let held = Arc::new(Notify::new());
     world.provider(|provider| provider.held = Some(Arc::clone(&held)));
     let is_received = async {
-        while world.issuer.received("/token").len() < 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        world.issuer.until_received("/token", 2).await;
     };
     tokio::select! {
         () = is_received => {}
@@ -194,9 +190,7 @@ async fn a_refresh_does_not_wait_for_that_of_another_grant() {
     world.provider(|provider| provider.held = Some(Arc::clone(&held)));
     let (shared, token) = (Arc::clone(&world), refresh_token(&slow).to_owned());
     let waiting = tokio::spawn(async move { shared.refresh(&token).await });
-    while world.issuer.received("/token").len() < 3 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    world.issuer.until_received("/token", 3).await;
     world.provider(|provider| provider.held = None);
     let refreshed = tokio::time::timeout(Duration::from_secs(4), world.refresh(refresh_token(&other))).await;
     assert_eq!(refreshed.expect("it waits for another grant").status, 200);
