@@ -111,9 +111,10 @@ fn check_names(operation: &Description, own: &Parameter, pairs: &[(String, Strin
     let others = parameters.chain(credentials).filter(|(place, name)| *place == own.place && **name != own.name);
     for (name, _) in pairs {
         let name = percent_decode_str(name).decode_utf8_lossy();
-        // Some services read `a[]` as `a`, and ignore case.
+        // Some services read `a[]` as `a`, ` a.b` as `a_b`, and ignore case.
         let stem = name.split('[').next().unwrap_or_default();
-        let is_other = |other: &str| other.eq_ignore_ascii_case(&name) || other.eq_ignore_ascii_case(stem);
+        let replaced = name.trim_start().replace([' ', '.', '['], "_");
+        let is_other = |other: &str| [&*name, stem, &*replaced].iter().any(|name| other.eq_ignore_ascii_case(name));
         if name != own.name && others.clone().any(|(_, other)| is_other(other)) {
             return Err(format!("`{}` must not have the member `{name}`, which is another parameter", own.argument));
         }
