@@ -244,16 +244,13 @@ impl<'a> Builder<'a> {
 
     /// Reports annotated tools whose page is not registered. The tools of upstream servers may have pages that are not.
     #[cfg(feature = "ui")]
-    pub(super) fn check_pages(&mut self, registry: &super::Registry) {
-        for (tool, _) in registry.functions() {
-            if tool.kind() != EntryKind::Tool || tool.common().source.function.is_empty() {
-                continue;
-            }
+    pub(super) fn check_pages(&mut self, tools: &Table, resources: [&Table; 2]) {
+        for (tool, _) in tools.all().filter(|(tool, _)| !tool.common().source.function.is_empty()) {
             let Ok(crate::ui::ToolUi { resource_uri: Some(uri), .. }) = crate::ui::ToolUi::of(&tool.common().meta)
             else {
                 continue;
             };
-            if !registry.functions().any(|(page, _)| page.is_page() && **page.key() == uri) {
+            if !resources.iter().any(|table| table.all().any(|(page, _)| page.is_page() && **page.key() == uri)) {
                 self.problems.push(format!(
                     "{} has the page `{uri}`, which is not registered\nhelp: add its function with `Server::with`",
                     source_of(tool)

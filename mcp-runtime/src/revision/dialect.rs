@@ -2,8 +2,7 @@ use serde_json::{Value, json};
 
 use super::{
     encode::Object,
-    feature::{Feature, Features},
-    table::Revision,
+    table::{Feature, Features, Revision},
 };
 use crate::{
     error::{Fault, RequiredElicitation},

@@ -3,7 +3,7 @@
 use mcp_schema::{is_date, is_date_time};
 use serde_json::{Map, Value};
 
-use super::feature::{Feature, Features};
+use super::table::{Feature, Features};
 use crate::{
     jsonrpc::write::{base64, plain, string, verbatim},
     model::{Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Theme},
