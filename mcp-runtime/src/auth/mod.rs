@@ -15,8 +15,8 @@ mod scopes;
 mod token_file;
 
 pub use identity::{Identity, Principal};
+pub(crate) use scopes::AccessRules;
 pub use scopes::Scopes;
-pub(crate) use scopes::{AccessRules, Hierarchy};
 
 #[cfg(feature = "http")]
 pub use self::{
