@@ -43,20 +43,13 @@ pub(crate) struct Selection<'a> {
 
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
-    names: &'a Names,
-    scopes: &'a ScopeRules,
-    states: &'a StateMap,
-    schemas: SchemaProfile,
-    checks_schemas: bool,
-    problems: Vec<String>,
+    /// Its entries are passed on their own.
+    pub(super) selection: Selection<'a>,
+    pub(super) schemas: SchemaProfile,
+    pub(super) problems: Vec<String>,
 }
 
-impl<'a> Builder<'a> {
-    pub(super) fn new(selection: &Selection<'a>, schemas: SchemaProfile) -> Self {
-        let Selection { names, scopes, states, checks_schemas, .. } = *selection;
-        Self { names, scopes, states, schemas, checks_schemas, problems: Vec::new() }
-    }
-
+impl Builder<'_> {
     /// Registers entries beside other functions and skills. Entries with problems are left out, and optional entries
     /// whose key is taken.
     pub(super) fn register<'b>(
@@ -66,7 +59,7 @@ impl<'a> Builder<'a> {
         skills: &Skills,
     ) -> Vec<Arc<Function>> {
         let mut functions = Vec::new();
-        let mut compiled = compiled(&entries, self.checks_schemas).into_iter().peekable();
+        let mut compiled = compiled(&entries, self.selection.checks_schemas).into_iter().peekable();
         for (index, entry) in entries.into_iter().enumerate() {
             let contract = compiled.next_if(|(compiled, _)| *compiled == index);
             let contract = contract.map_or_else(|| Ok(Contract::new(&entry)), |(_, contract)| contract);
@@ -78,7 +71,7 @@ impl<'a> Builder<'a> {
                 }
                 continue;
             }
-            if let Some(function) = function.as_ref().filter(|_| self.checks_schemas) {
+            if let Some(function) = function.as_ref().filter(|_| self.selection.checks_schemas) {
                 let _ = function.generate_output();
             }
             functions.extend(function.map(Arc::new));
@@ -95,7 +88,7 @@ impl<'a> Builder<'a> {
     fn function(&mut self, entry: Entry, contract: Result<Contract, SchemaError>) -> Option<Function> {
         let (common, kind) = (entry.common(), entry.kind());
         self.problems.extend(common.problems.iter().map(|problem| format!("{}: {problem}", common.describe())));
-        let name = self.names.name_of(&entry).unwrap_or_else(|problem| {
+        let name = self.selection.names.name_of(&entry).unwrap_or_else(|problem| {
             self.problems.push(problem);
             common.name.clone()
         });
@@ -143,7 +136,7 @@ impl<'a> Builder<'a> {
         Some(Function {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             uses_context: uses_context(common.dependencies),
-            scopes: self.scopes.of(common, &common.info(kind, &name)),
+            scopes: self.selection.scopes.of(common, &common.info(kind, &name)),
             contract,
             schemas: self.schemas,
             #[cfg(feature = "ui")]
@@ -184,11 +177,11 @@ impl<'a> Builder<'a> {
     /// it, and `help` says how to provide it.
     fn check_dependency(&mut self, common: &CommonEntry, user: &str, dependency: &Dependency, help: &str) {
         let type_id = (dependency.type_id)();
-        if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
+        if type_id == TypeId::of::<Context>() || self.selection.states.contains(type_id) {
             return;
         }
         let wanted = (dependency.type_name)();
-        let names = self.states.type_names();
+        let names = self.selection.states.type_names();
         let arc = "alloc::sync::Arc<";
         let shared =
             names.iter().find(|name| name.strip_prefix(arc).and_then(|name| name.strip_suffix('>')) == Some(wanted));

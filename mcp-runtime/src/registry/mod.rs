@@ -15,6 +15,7 @@ use std::{
     any::{Any, TypeId},
     borrow::Cow,
     collections::HashSet,
+    mem,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -120,9 +121,9 @@ impl Registry {
     /// # Errors
     ///
     /// Returns every duplicate name, missing state and invalid schema, with the source lines.
-    pub(crate) fn with(&self, selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
-        let mut builder = Builder::new(&selection, self.schemas);
-        let mut entries = selection.entries;
+    pub(crate) fn with(&self, mut selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
+        let mut entries = mem::take(&mut selection.entries);
+        let mut builder = Builder { selection, schemas: self.schemas, problems: Vec::new() };
         let enabled = self.set_enabled_entries(&entries, true);
         let mut seen = HashSet::with_capacity_and_hasher(entries.len(), foldhash::fast::RandomState::default());
         seen.extend(self.functions().map(|(function, _)| std::ptr::from_ref(function.common())));
@@ -199,31 +200,27 @@ impl Registry {
             .with_capabilities(self.capabilities)
     }
 
-    /// Sets the capabilities that the entries need, in addition to the capabilities that were declared before. Clients
-    /// may rely on the latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since
-    /// they may be enabled again.
-    fn with_capabilities(mut self, before: ServerCapabilities) -> Self {
-        let skills = self.skills.is_served();
-        let needed = ServerCapabilities {
-            tools: self.tools.all().next().is_some(),
-            resources: skills || self.resources.all().next().is_some() || self.templates.all().next().is_some(),
-            prompts: self.prompts.all().next().is_some(),
-            completions: self.prompts.all().chain(self.templates.all()).any(|(function, _)| function.completes()),
-            logging: self.functions().any(|(function, _)| self.forwards_log || function.uses_context),
-            tasks: self.tools.all().any(|(tool, _)| tool.task() != TaskSupport::Forbidden),
-            skills,
-            #[cfg(not(feature = "ui"))]
-            pages: false,
-            #[cfg(feature = "ui")]
-            pages: self.resources.all().any(|(resource, _)| resource.is_page()),
-        };
-        self.capabilities = before.or(needed);
+    /// Adds the capabilities that the entries need to the capabilities that were declared before. Clients may rely on
+    /// the latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since they may be
+    /// enabled again.
+    fn with_capabilities(mut self, mut declared: ServerCapabilities) -> Self {
+        declared.tools |= self.tools.all().next().is_some();
+        declared.skills |= self.skills.is_served();
+        declared.resources |=
+            declared.skills || self.resources.all().next().is_some() || self.templates.all().next().is_some();
+        declared.prompts |= self.prompts.all().next().is_some();
+        declared.completions |=
+            self.prompts.all().chain(self.templates.all()).any(|(function, _)| function.completes());
+        declared.logging |= self.functions().any(|(function, _)| self.forwards_log || function.uses_context);
+        declared.tasks |= self.tools.all().any(|(tool, _)| tool.task() != TaskSupport::Forbidden);
         let requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
         self.requires_scopes = requires_scopes;
         #[cfg(feature = "ui")]
         {
+            declared.pages |= self.resources.all().any(|(resource, _)| resource.is_page());
             self.has_app_only_tools = self.tools.all().any(|(tool, _)| tool.is_app_only);
         }
+        self.capabilities = declared;
         self
     }
 
