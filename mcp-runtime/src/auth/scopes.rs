@@ -79,7 +79,7 @@ impl Scopes {
 }
 
 /// Returns what is wrong with a scope, if it cannot be required.
-pub(crate) fn scope_problem(scope: &str) -> Option<String> {
+fn scope_problem(scope: &str) -> Option<String> {
     if scope == OFFLINE_ACCESS {
         return Some(format!("`{scope}` concerns the authorization server and cannot be required"));
     }

@@ -92,9 +92,7 @@ impl Icon {
     /// Creates an icon from its URI, which must be an `https:` URI or a `data:` URI of an image. A server with another
     /// icon cannot be built, and a link is sent without it.
     pub fn new(src: impl Into<Cow<'static, str>>) -> Self {
-        let mut icon = Self::of("", None, &[], None);
-        icon.src = src.into();
-        icon
+        Self { src: src.into(), ..Self::of("", None, &[], None) }
     }
 
     /// Creates an icon in a constant. The expansion of `icon = "…"` calls it.

@@ -95,8 +95,9 @@ impl Lists {
         let size = pager.page_size.max(1);
         let pages = self.0[kind as usize].get_or_init(|| {
             let elements = elements();
-            let rest = elements.iter().skip(size).step_by(size).zip(elements.iter().skip(size - 1).step_by(size));
-            let cursors = rest.map(|(_, last)| Some(cursor_after(kind.member(), last.key())));
+            // Each page but the last is full, and names its last element in the cursor of the next page.
+            let full = elements[..elements.len().saturating_sub(1)].chunks_exact(size);
+            let cursors = full.map(|page| Some(cursor_after(kind.member(), page[size - 1].key())));
             iter::once(None).chain(cursors).map(|cursor| Page { cursor, result: OnceLock::new() }).collect()
         });
         let index = pages.iter().position(|page| page.cursor.as_deref() == cursor)?;

@@ -66,9 +66,9 @@ pub(crate) struct Registry {
     capabilities: ServerCapabilities,
     /// Whether some function requires scopes.
     requires_scopes: bool,
-    /// Whether only pages call some tool.
+    /// Whether only pages call some tool, enabled or not.
     #[cfg(feature = "ui")]
-    has_app_only_tools: bool,
+    pub(crate) has_app_only_tools: bool,
     /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
 }
@@ -163,9 +163,6 @@ impl Registry {
 
     /// Enables or disables entries. Returns `None` if nothing changes.
     pub(crate) fn set_enabled_entries(&self, entries: &[Entry], enabled: bool) -> Option<Self> {
-        if entries.is_empty() {
-            return None;
-        }
         self.set_enabled(|function| function.is_one_of(entries).then_some(enabled))
     }
 
@@ -251,12 +248,6 @@ impl Registry {
     /// Returns whether some function, enabled or not, requires scopes.
     pub(crate) fn requires_scopes(&self) -> bool {
         self.requires_scopes
-    }
-
-    /// Returns whether only pages call some tool, enabled or not.
-    #[cfg(feature = "ui")]
-    pub(crate) fn has_app_only_tools(&self) -> bool {
-        self.has_app_only_tools
     }
 
     pub(crate) fn capabilities(&self) -> ServerCapabilities {

@@ -46,7 +46,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     }
     let mut pager = request.engine().pager(request.dialect());
     #[cfg(feature = "ui")]
-    let kind = if registry.has_app_only_tools() {
+    let kind = if registry.has_app_only_tools {
         // A cache cannot tell which clients show pages.
         pager.caches.iter_mut().for_each(|caches| caches[EntryKind::Tool as usize].1 = CacheScope::Private);
         // A client that shows pages hides these tools from its model itself, if it can read their visibility.
