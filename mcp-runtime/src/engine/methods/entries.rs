@@ -172,10 +172,10 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
 /// Lists the skills.
 pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
-    let skills: Vec<_> = request.registry.skills().all().iter().collect();
+    let skills = request.registry.skills().all();
     let pager = request.engine().pager(request.dialect());
     let list = ("skills", "skills", EntryKind::Resource);
-    let page = pager.page_of(list, &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
+    let page = pager.page_of(list, skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }

@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Content, Label, Node, Skill, Skills, front_matter::FrontMatter};
+use super::{Content, Node, Skill, Skills, front_matter::FrontMatter};
 use crate::{
     jsonrpc::write,
     model::{Resource, ResourceBody, ResourceLink},
@@ -224,7 +224,7 @@ impl Reader {
             self.drafts[skill].skill.description = front_matter.description;
             self.drafts[skill].fields = front_matter.fields;
         } else if let Some(&skill) = location.within.last() {
-            link.description = Some(format!("A file of the skill `{}`.", self.drafts[skill].skill.label.name));
+            link.description = Some(format!("A file of the skill `{}`.", self.drafts[skill].skill.name));
         }
         self.files.insert(uri, ReadFile { link, contents, digest, within: location.within.to_vec() });
     }
@@ -278,59 +278,57 @@ impl Reader {
     }
 
     fn finish(self, is_served: bool) -> Skills {
-        let labels: Vec<_> = self.drafts.iter().map(|draft| Arc::clone(&draft.skill.label)).collect();
-        let entries = self.entries();
+        let mut skills = finished(self.drafts, &self.files);
+        let of = |indices: Vec<usize>| indices.into_iter().map(|index| Arc::clone(&skills[index])).collect();
         let mut nodes = BTreeMap::new();
         for (uri, directory) in self.directories {
             let prefix = format!("{uri}/");
-            let below = self.drafts.iter().enumerate();
-            let below = below.filter(|(_, draft)| draft.skill.uri.starts_with(&prefix)).map(|(index, _)| index);
-            let link = ResourceLink::new(uri.clone(), directory.name).with_mime_type(DIRECTORY);
-            let mut skills: Vec<_> = directory.within.iter().copied().chain(below).collect();
-            skills.sort_unstable();
-            skills.dedup();
-            if !skills.is_empty() {
-                let labels = skills.into_iter().map(|skill| Arc::clone(&labels[skill])).collect();
-                nodes.insert(uri, Node { link, labels, content: Content::Directory(Vec::new()) });
+            let below = skills.iter().enumerate().filter(|(_, skill)| skill.uri.starts_with(&prefix));
+            let mut within = directory.within;
+            within.extend(below.map(|(index, _)| index));
+            within.sort_unstable();
+            within.dedup();
+            if !within.is_empty() {
+                let link = ResourceLink::new(uri.clone(), directory.name).with_mime_type(DIRECTORY);
+                nodes.insert(uri, Node { link, skills: of(within), content: Content::Directory(Vec::new()) });
             }
         }
         for (uri, file) in self.files {
-            let labels = file.within.into_iter().map(|skill| Arc::clone(&labels[skill])).collect();
-            nodes.insert(uri, Node { link: file.link, labels, content: Content::File(Box::new(file.contents)) });
+            let content = Content::File(Box::new(file.contents));
+            nodes.insert(uri, Node { link: file.link, skills: of(file.within), content });
         }
         add_children(&mut nodes);
-        let drafts = self.drafts.into_iter().zip(entries);
-        let mut skills: Vec<_> = drafts.map(|(draft, entry)| Skill { entry, ..draft.skill }).collect();
         skills.sort_unstable_by(|left, right| left.uri.cmp(&right.uri));
         Skills { is_served, skills, nodes }
-    }
-
-    /// Encodes the entry of each skill in `skills/list`.
-    fn entries(&self) -> Vec<Vec<u8>> {
-        let mut files: Vec<Vec<Value>> = vec![Vec::new(); self.drafts.len()];
-        for (uri, file) in &self.files {
-            for &skill in &file.within {
-                files[skill].push(json!({"uri": uri, "digest": file.digest, "size": file.link.size}));
-            }
-        }
-        let drafts = self.drafts.iter().zip(files);
-        let entries = drafts.map(|(draft, files)| {
-            let mut entry = Vec::new();
-            write::plain(&mut entry, &json!({"uri": draft.skill.uri, "frontmatter": draft.fields, "resources": files}));
-            entry
-        });
-        entries.collect()
     }
 }
 
 impl Draft {
     fn new(location: &Location<'_>) -> Self {
-        let segments = location.segments;
-        let label = Label { name: segments.last().cloned().unwrap_or_default(), path: segments.join("/") };
-        let uri = format!("{}/{SKILL_FILE}", uri(segments));
-        let skill = Skill { uri, description: String::new(), label: Arc::new(label), entry: Vec::new() };
+        let skill = Skill {
+            uri: format!("{}/{SKILL_FILE}", uri(location.segments)),
+            description: String::new(),
+            name: location.segments.last().cloned().unwrap_or_default(),
+            path: location.segments.join("/"),
+            entry: Vec::new(),
+        };
         Self { skill, path: location.path.to_owned(), fields: Map::new(), files: 0, bytes: 0, is_full: false }
     }
+}
+
+/// Returns the skills with their entries in `skills/list`.
+fn finished(drafts: Vec<Draft>, files: &BTreeMap<String, ReadFile>) -> Vec<Arc<Skill>> {
+    let mut listed: Vec<Vec<Value>> = vec![Vec::new(); drafts.len()];
+    for (uri, file) in files {
+        for &skill in &file.within {
+            listed[skill].push(json!({"uri": uri, "digest": file.digest, "size": file.link.size}));
+        }
+    }
+    let skills = drafts.into_iter().zip(listed).map(|(Draft { mut skill, fields, .. }, files)| {
+        write::plain(&mut skill.entry, &json!({"uri": skill.uri, "frontmatter": fields, "resources": files}));
+        Arc::new(skill)
+    });
+    skills.collect()
 }
 
 /// Adds each file and directory to the children of its parent.
