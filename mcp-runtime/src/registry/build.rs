@@ -208,14 +208,12 @@ impl Builder<'_> {
         if !table.has_duplicates() {
             return;
         }
-        let mut last: Option<&Function> = None;
-        for (entry, _) in table.sorted() {
-            if let Some(last) = last.filter(|last| last.key() == entry.key()) {
-                let (first, second) = (source_of(last), source_of(entry));
-                let key = entry.key();
+        let sorted = table.sorted();
+        for ((first, _), (second, _)) in sorted.iter().zip(sorted.iter().skip(1)) {
+            if first.key() == second.key() {
+                let (key, first, second) = (first.key(), source_of(first), source_of(second));
                 self.problems.push(format!("two {kind} {relation} `{key}`: {first} and {second}\nhelp: {remedy}"));
             }
-            last = Some(entry);
         }
     }
 
