@@ -418,3 +418,21 @@ fn media_type(name: &str, is_text: bool) -> &'static str {
         None => "application/octet-stream",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_uris_are_encoded() {
+        for (segment, expected) in [
+            ("a-b._~9Z", "a-b._~9Z"),
+            ("a b", "a%20b"),
+            ("é", "%C3%A9"),
+            ("a/b?#%", "a%2Fb%3F%23%25"),
+            ("\u{1}\u{7f}", "%01%7F"),
+        ] {
+            assert_eq!(uri(&["skill".to_owned(), segment.to_owned()]), format!("skill://skill/{expected}"));
+        }
+    }
+}
