@@ -7,10 +7,6 @@
 
 #[cfg(feature = "http")]
 mod authenticator;
-#[cfg(feature = "http")]
-mod challenge;
-#[cfg(feature = "http")]
-mod error;
 mod identity;
 #[cfg(feature = "http")]
 mod protected_resource;
@@ -19,18 +15,16 @@ mod scopes;
 mod token_file;
 
 pub use identity::{Identity, Principal};
+pub(crate) use scopes::AccessRules;
 pub use scopes::Scopes;
-pub(crate) use scopes::{AccessRules, Hierarchy};
 
 #[cfg(feature = "http")]
 pub use self::{
     authenticator::{
-        AuthenticateFuture, Authenticator, AuthorizationRoutes, IdentityFromExtensions, PeerAddr, RouteFuture,
-        credentials,
+        AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, AuthorizationRoutes,
+        IdentityFromExtensions, PeerAddr, RouteFuture, credentials,
     },
-    challenge::Challenge,
-    error::{AuthenticationError, AuthenticationErrorKind},
-    protected_resource::ProtectedResource,
+    protected_resource::{Challenge, ProtectedResource},
     token_file::TokenFile,
 };
 

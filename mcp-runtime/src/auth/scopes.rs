@@ -79,7 +79,7 @@ impl Scopes {
 }
 
 /// Returns what is wrong with a scope, if it cannot be required.
-pub(crate) fn scope_problem(scope: &str) -> Option<String> {
+fn scope_problem(scope: &str) -> Option<String> {
     if scope == OFFLINE_ACCESS {
         return Some(format!("`{scope}` concerns the authorization server and cannot be required"));
     }
@@ -117,23 +117,27 @@ impl<T: Into<String>> From<Vec<T>> for Scopes {
     }
 }
 
-/// The rules by which scopes contain other scopes.
+/// The author's rules that decide whether an identity meets a requirement.
 #[derive(Clone, Default)]
-pub(crate) struct Hierarchy {
+pub(crate) struct AccessRules {
+    /// The scopes that every request requires.
+    pub(crate) base: Scopes,
     /// Pairs of a broad scope and a narrow one that it contains.
     pairs: Vec<(Box<str>, Box<str>)>,
+    /// Decides whether its first argument contains its second.
     rule: Option<Arc<Rule>>,
 }
 
 type Rule = dyn Fn(&str, &str) -> bool + Send + Sync;
 
-impl Hierarchy {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pairs.is_empty() && self.rule.is_none()
+impl AccessRules {
+    /// Returns whether some scopes contain other scopes.
+    pub(crate) fn has_hierarchy(&self) -> bool {
+        !self.pairs.is_empty() || self.rule.is_some()
     }
 
     /// Adds a scope that another scope contains.
-    pub(crate) fn add(&mut self, broad: String, narrow: String) {
+    pub(crate) fn add_contained(&mut self, broad: String, narrow: String) {
         self.pairs.push((broad.into(), narrow.into()));
     }
 
@@ -142,16 +146,17 @@ impl Hierarchy {
         self.rule = Some(Arc::new(rule));
     }
 
-    /// Returns whether an identity meets a requirement.
-    pub(crate) fn grants(&self, identity: &Identity, required: &Scopes) -> bool {
-        required.groups().all(|group| self.granted_of(identity, group).is_some())
+    /// Returns whether a sender has scopes. A sender without an identity has none.
+    pub(crate) fn grants(&self, identity: Option<&Identity>, required: &Scopes) -> bool {
+        let is_met = |group| identity.is_some_and(|identity| self.granted_of(identity, group).is_some());
+        required.groups().all(is_met)
     }
 
-    /// Returns the scopes that a client has to request to meet a requirement: of alternatives, the scope that was
-    /// granted, or else the first.
-    pub(crate) fn to_request(&self, identity: Option<&Identity>, required: &Scopes) -> Vec<String> {
+    /// Returns the scopes that a client has to request for an operation, including the scopes that every request
+    /// requires: of alternatives, the scope that was granted, or else the first.
+    pub(crate) fn to_request(&self, identity: Option<&Identity>, required: Scopes) -> Vec<String> {
         let mut scopes: Vec<String> = Vec::new();
-        for group in required.groups() {
+        for group in self.base.clone().and(required).groups() {
             let granted = identity.and_then(|identity| self.granted_of(identity, group));
             let scope = granted.or_else(|| group.first().map(|scope| &**scope));
             if let Some(scope) = scope.filter(|scope| !scopes.iter().any(|other| other == scope)) {
@@ -189,28 +194,7 @@ impl Hierarchy {
     }
 }
 
-debug!(Hierarchy, self, pairs: self.pairs);
-
-/// The author's rules that decide whether an identity meets a requirement.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AccessRules {
-    /// The scopes that every request requires.
-    pub(crate) base: Scopes,
-    pub(crate) hierarchy: Hierarchy,
-}
-
-impl AccessRules {
-    /// Returns whether a sender has scopes. A sender without an identity has none.
-    pub(crate) fn grants(&self, identity: Option<&Identity>, required: &Scopes) -> bool {
-        required.is_empty() || identity.is_some_and(|identity| self.hierarchy.grants(identity, required))
-    }
-
-    /// Returns the scopes that a sender has to request for an operation, including the scopes that every request
-    /// requires.
-    pub(crate) fn to_request(&self, identity: Option<&Identity>, required: Scopes) -> Vec<String> {
-        self.hierarchy.to_request(identity, &self.base.clone().and(required))
-    }
-}
+debug!(AccessRules, self, base: self.base, pairs: self.pairs);
 
 #[cfg(test)]
 mod tests {
@@ -248,14 +232,14 @@ mod tests {
         }
     }
 
-    fn hierarchy() -> Hierarchy {
-        let mut hierarchy = Hierarchy::default();
+    fn hierarchy() -> AccessRules {
+        let mut hierarchy = AccessRules::default();
         for (broad, narrow) in [("admin", "write"), ("write", "read"), ("read", "list"), ("list", "read")] {
-            hierarchy.add(broad.to_owned(), narrow.to_owned());
+            hierarchy.add_contained(broad.to_owned(), narrow.to_owned());
         }
         // `files:*` contains every scope of files.
         hierarchy.set_rule(|broad, narrow| broad.strip_suffix('*').is_some_and(|prefix| narrow.starts_with(prefix)));
-        hierarchy.add("root".to_owned(), "files:*".to_owned());
+        hierarchy.add_contained("root".to_owned(), "files:*".to_owned());
         hierarchy
     }
 
@@ -280,7 +264,7 @@ mod tests {
             (&[], Scopes::default(), true),
         ] {
             let identity = Identity::new("ada").with_scopes(granted.iter().copied());
-            assert_eq!(hierarchy.grants(&identity, &required), expected, "{granted:?} {required:?}");
+            assert_eq!(hierarchy.grants(Some(&identity), &required), expected, "{granted:?} {required:?}");
         }
     }
 
@@ -295,8 +279,8 @@ mod tests {
             (&[], Scopes::any(["read", "write"]).and("read"), &["read"]),
         ] {
             let identity = Identity::new("ada").with_scopes(granted.iter().copied());
-            assert_eq!(hierarchy.to_request(Some(&identity), &required), expected, "{granted:?} {required:?}");
+            assert_eq!(hierarchy.to_request(Some(&identity), required.clone()), expected, "{granted:?} {required:?}");
         }
-        assert_eq!(hierarchy.to_request(None, &Scopes::from("read")), ["read"]);
+        assert_eq!(hierarchy.to_request(None, Scopes::from("read")), ["read"]);
     }
 }

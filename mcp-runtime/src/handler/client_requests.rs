@@ -24,7 +24,7 @@ use crate::{
     error::Fault,
     mutex::Mutex,
     race::race,
-    revision::{Dialect, Feature, Features, deprecated},
+    revision::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING, Dialect, Feature, Features},
 };
 
 /// The maximum number of times that a client is asked the same question because its answers are invalid. After that,
@@ -126,8 +126,8 @@ impl ClientRequests<'_> {
         let is_declared = |capability: &Capability| capability.is_declared_in(requester.capabilities());
         if self.features.has(Feature::Deprecations) && question.capabilities.iter().all(is_declared) {
             match question.method {
-                "sampling/createMessage" => deprecated::SAMPLING.warn(),
-                "roots/list" => deprecated::ROOTS.warn(),
+                "sampling/createMessage" => DEPRECATED_SAMPLING.warn(),
+                "roots/list" => DEPRECATED_ROOTS.warn(),
                 _ => {}
             }
         }

@@ -67,7 +67,7 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
             b'{' => {
                 at = skip_space(bytes, at + 1);
                 if bytes.get(at)? != &b'}' {
-                    open.push(Bracket::Object)?;
+                    open.push(b'}')?;
                     at = colon(bytes, string(bytes, at)?)?;
                     continue;
                 }
@@ -76,7 +76,7 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
             b'[' => {
                 at = skip_space(bytes, at + 1);
                 if bytes.get(at)? != &b']' {
-                    open.push(Bracket::Array)?;
+                    open.push(b']')?;
                     continue;
                 }
                 at + 1
@@ -88,18 +88,18 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
         };
         // After a value comes the next one, or the end of the container.
         loop {
-            let Some(bracket) = open.last() else { return Some(at) };
+            let Some(closing) = open.last() else { return Some(at) };
             at = skip_space(bytes, at);
-            match (bytes.get(at)?, bracket) {
-                (b',', Bracket::Object) => {
+            match bytes.get(at)? {
+                b',' if closing == b'}' => {
                     at = colon(bytes, string(bytes, skip_space(bytes, at + 1))?)?;
                     break;
                 }
-                (b',', Bracket::Array) => {
+                b',' => {
                     at = skip_space(bytes, at + 1);
                     break;
                 }
-                (b'}', Bracket::Object) | (b']', Bracket::Array) => {
+                &byte if byte == closing => {
                     open.pop();
                     at += 1;
                 }
@@ -109,13 +109,7 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bracket {
-    Array,
-    Object,
-}
-
-/// The open brackets, innermost in the lowest bit.
+/// The brackets that close the open ones, innermost in the lowest bit.
 #[derive(Default)]
 struct Open {
     objects: u64,
@@ -123,8 +117,8 @@ struct Open {
 }
 
 impl Open {
-    fn push(&mut self, bracket: Bracket) -> Option<()> {
-        self.objects = self.objects << 1 | u64::from(bracket == Bracket::Object);
+    fn push(&mut self, closing: u8) -> Option<()> {
+        self.objects = self.objects << 1 | u64::from(closing == b'}');
         self.depth += 1;
         (self.depth <= u64::BITS).then_some(())
     }
@@ -134,12 +128,8 @@ impl Open {
         self.depth -= 1;
     }
 
-    fn last(&self) -> Option<Bracket> {
-        match (self.depth, self.objects & 1) {
-            (0, _) => None,
-            (_, 0) => Some(Bracket::Array),
-            _ => Some(Bracket::Object),
-        }
+    fn last(&self) -> Option<u8> {
+        (self.depth > 0).then_some(if self.objects & 1 == 0 { b']' } else { b'}' })
     }
 }
 

@@ -17,7 +17,20 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
 pub(crate) fn utf8(out: &mut Vec<u8>, text: &[u8]) {
     reserve(out, text.len());
     out.push(b'"');
-    escaped(out, text);
+    let mut at = scan::unescaped_end(text, 0);
+    out.extend_from_slice(&text[..at]);
+    while at < text.len() {
+        let chunk = &text[at..text.len().min(at + CHUNK)];
+        let start = make_room(out, chunk.len());
+        let (read, written) = escape(chunk, &mut out[start..]);
+        out.truncate(start + written);
+        at += read;
+        if read == written {
+            let end = scan::unescaped_end(text, at);
+            out.extend_from_slice(&text[at..end]);
+            at = end;
+        }
+    }
     out.push(b'"');
 }
 
@@ -104,23 +117,6 @@ pub(crate) fn append_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
         }
     }
     out.push(b'"');
-}
-
-fn escaped(out: &mut Vec<u8>, text: &[u8]) {
-    let mut at = scan::unescaped_end(text, 0);
-    out.extend_from_slice(&text[..at]);
-    while at < text.len() {
-        let chunk = &text[at..text.len().min(at + CHUNK)];
-        let start = make_room(out, chunk.len());
-        let (read, written) = escape(chunk, &mut out[start..]);
-        out.truncate(start + written);
-        at += read;
-        if read == written {
-            let end = scan::unescaped_end(text, at);
-            out.extend_from_slice(&text[at..end]);
-            at = end;
-        }
-    }
 }
 
 /// The number of bytes that are escaped at a time.

@@ -1,8 +1,10 @@
+//! Content, and the results of tools and prompts, which consist of it.
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Annotations, Resource, ResourceLink, add_meta};
+use super::{Annotations, Resource, ResourceLink, Role, add_meta};
 
 /// A content block of a tool result or a prompt message.
 ///
@@ -197,5 +199,259 @@ impl From<String> for Content {
 impl From<&str> for Content {
     fn from(text: &str) -> Self {
         Self::text(text)
+    }
+}
+
+/// A structured result. The type determines the `outputSchema` of the tool; the value is sent as `structuredContent`
+/// and, serialized, as text.
+///
+/// Clients of revisions before 2025-06-18 receive only the text. Revisions 2025-06-18 and 2025-11-25 require an object:
+/// for them, other values are wrapped as `{"result": …}`, and the schema is wrapped to match.
+///
+/// ```
+/// use mcp_runtime::{Json, Revision, Server, tool};
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Weather {
+///     /// The temperature in degrees Celsius.
+///     celsius: f64,
+/// }
+///
+/// /// Return the weather.
+/// #[tool(read_only)]
+/// fn weather() -> Json<Weather> {
+///     Json(Weather { celsius: 21.5 })
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut client = Server::empty("weather", "1.0.0").with::<weather>().test_client(Revision::V2025_11_25);
+/// assert_eq!(client.tools().await.unwrap()[0]["outputSchema"]["properties"]["celsius"]["type"], "number");
+/// assert_eq!(client.call("weather", ()).await.unwrap().structured().unwrap()["celsius"], 21.5);
+/// # });
+/// ```
+///
+/// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+/// A structured result with further content for the model and the user, such as an image.
+///
+/// The value is encoded like the value of [`Json`]: it determines the `outputSchema` of the tool, and is sent as
+/// `structuredContent` and as a text block. The content follows that block.
+///
+/// ```
+/// use mcp_runtime::{Image, model::Structured, tool};
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Sales {
+///     total: u32,
+/// }
+///
+/// /// Draw the sales of the year.
+/// #[tool(read_only)]
+/// fn sales() -> Structured<Sales> {
+///     let png = vec![/* … */];
+///     Structured::new(Sales { total: 7 }).with_content(Image::png(png))
+/// }
+/// ```
+///
+/// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Structured<T> {
+    /// The structured content.
+    pub value: T,
+    /// The content that follows the text of the value.
+    pub content: Vec<Content>,
+    /// Additional data in `_meta`.
+    pub meta: Map<String, Value>,
+}
+
+impl<T> Structured<T> {
+    /// Creates a result with this value and no further content.
+    pub fn new(value: T) -> Self {
+        Self { value, content: Vec::new(), meta: Map::new() }
+    }
+
+    setters! {
+        /// Adds a content block.
+        pub fn with_content(self, content: impl Into<Content>) { self.content.push(content.into()) }
+
+        /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            add_meta(&mut self.meta, key, value)
+        }
+    }
+}
+
+/// The complete result of a tool, for tools that set more than content.
+///
+/// ```
+/// use mcp_runtime::{Content, Image, ToolResult, tool};
+/// use serde_json::json;
+///
+/// /// Draw a chart.
+/// #[tool(read_only)]
+/// fn chart(title: String) -> ToolResult {
+///     if title.is_empty() {
+///         return ToolResult::error("the title is empty; pass a short one");
+///     }
+///     let picture = Content::from(Image::png(vec![/* … */]));
+///     ToolResult::new([Content::text(title), picture]).with_structured(json!({"points": 12}))
+/// }
+/// # assert!(chart(String::new()).is_error);
+/// ```
+///
+/// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ToolResult {
+    /// The content, which the model reads.
+    pub content: Vec<Content>,
+    /// The structured content, which programs read. Sent since revision 2025-06-18, and wrapped like [`Json`] where an
+    /// object is required.
+    pub structured: Option<Value>,
+    /// Whether the call failed with an error that the model may correct.
+    pub is_error: bool,
+    /// Additional data in `_meta`.
+    pub meta: Map<String, Value>,
+}
+
+impl ToolResult {
+    /// Creates a result with this content.
+    pub fn new(content: impl IntoIterator<Item = impl Into<Content>>) -> Self {
+        Self { content: content.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// Creates an error result, which the model may correct.
+    ///
+    /// ```
+    /// use mcp_runtime::ToolResult;
+    ///
+    /// let result = ToolResult::error("order 7 not found; `find_orders` returns the numbers");
+    /// assert!(result.is_error);
+    /// ```
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { content: vec![Content::text(text)], is_error: true, ..Self::default() }
+    }
+
+    setters! {
+        /// Sets the structured content.
+        pub fn with_structured(self, value: impl Into<Value>) { self.structured = Some(value.into()) }
+
+        /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            add_meta(&mut self.meta, key, value)
+        }
+    }
+}
+
+/// A message of a prompt.
+///
+/// A message has no `_meta` of its own in any revision; its content has, see [`Content::with_meta`].
+///
+/// ```
+/// use mcp_runtime::{PromptMessage, prompt};
+///
+/// /// Practise small talk.
+/// #[prompt]
+/// fn small_talk() -> Vec<PromptMessage> {
+///     vec![
+///         PromptMessage::user("Let us practise small talk. You begin."),
+///         PromptMessage::assistant("Lovely weather today, is it not?"),
+///     ]
+/// }
+/// ```
+///
+/// See [PromptMessage](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage).
+#[derive(Debug, Clone, PartialEq)]
+pub struct PromptMessage {
+    /// The author.
+    pub role: Role,
+    /// The content.
+    pub content: Content,
+}
+
+impl PromptMessage {
+    /// Creates a user message.
+    pub fn user(content: impl Into<Content>) -> Self {
+        Self { role: Role::User, content: content.into() }
+    }
+
+    /// Creates an assistant message.
+    ///
+    /// ```
+    /// use mcp_runtime::PromptMessage;
+    ///
+    /// let example = [PromptMessage::user("2, 4, 8"), PromptMessage::assistant("16: each number is doubled.")];
+    /// ```
+    pub fn assistant(content: impl Into<Content>) -> Self {
+        Self { role: Role::Assistant, content: content.into() }
+    }
+}
+
+/// The complete result of `prompts/get`, for prompts that set more than messages.
+///
+/// ```
+/// use mcp_runtime::{PromptMessage, model::PromptResult, prompt};
+///
+/// /// Review a text.
+/// #[prompt]
+/// fn review(text: String) -> PromptResult {
+///     let description = format!("Reviews {} characters", text.len());
+///     PromptResult::new([PromptMessage::user(format!("Review this text:\n{text}"))]).with_description(description)
+/// }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PromptResult {
+    /// The description, which replaces the description in the list.
+    pub description: Option<String>,
+    /// The messages.
+    pub messages: Vec<PromptMessage>,
+    /// Additional data in `_meta`.
+    pub meta: Map<String, Value>,
+}
+
+impl PromptResult {
+    /// Creates a result with these messages.
+    pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
+        Self { messages: messages.into_iter().collect(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets the description.
+        ///
+        /// ```
+        /// use mcp_runtime::{PromptMessage, model::PromptResult};
+        ///
+        /// let result = PromptResult::new([PromptMessage::user("Review the change.")]).with_description("A review");
+        /// assert_eq!(result.messages.len(), 1);
+        /// ```
+        pub fn with_description(self, description: impl Into<String>) { self.description = Some(description.into()) }
+
+        /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            add_meta(&mut self.meta, key, value)
+        }
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! Nothing here implements serialization. The layer `revision` encodes these values.
 
+use std::{borrow::Cow, fmt, str::FromStr};
+
 use mcp_runtime_uri_template::check_meta_key;
 use serde_json::{Map, Value};
+
+use crate::excerpt::excerpt;
 
 /// Writes builder methods: each sets something in `self` and returns it.
 macro_rules! setters {
@@ -37,16 +41,196 @@ pub(crate) fn add_meta(meta: &mut Map<String, Value>, key: impl Into<String>, va
 }
 
 mod content;
-mod identity;
-mod level;
 mod resource;
-mod results;
 
-pub use content::{Audio, Content, Image, Text};
-pub use identity::{Icon, Theme};
-pub use level::{Level, ParseLevelError};
+pub use content::{Audio, Content, Image, Json, PromptMessage, PromptResult, Structured, Text, ToolResult};
 pub use resource::{Annotations, CacheScope, Resource, ResourceBody, ResourceLink, ResourceResult, Role};
-pub use results::{Json, PromptMessage, PromptResult, Structured, ToolResult};
 
 pub(crate) use content::content_types;
-pub(crate) use identity::{Implementation, OptionalCapabilities};
+
+/// The background that an icon is designed for.
+///
+/// ```
+/// use mcp_runtime::model::{Icon, Theme};
+///
+/// let icons = [
+///     Icon::new("https://example.com/black.svg").with_theme(Theme::Light),
+///     Icon::new("https://example.com/white.svg").with_theme(Theme::Dark),
+/// ];
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// A light background.
+    Light,
+    /// A dark background.
+    Dark,
+}
+
+/// An icon that a client may display next to a name. Sent since revision 2025-11-25.
+///
+/// ```
+/// use mcp_runtime::model::{Icon, Theme};
+///
+/// let icon = Icon::new("https://example.com/dark.png").with_size("48x48").with_theme(Theme::Dark);
+/// ```
+///
+/// See [Icons](https://modelcontextprotocol.io/specification/2025-11-25/basic#icons).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Icon {
+    /// An `https:` or `data:` URI.
+    pub src: Cow<'static, str>,
+    /// The media type, in case the server of `src` does not send it.
+    pub mime_type: Option<Cow<'static, str>>,
+    /// Sizes such as `48x48`, or `any` for a scalable icon.
+    pub sizes: Cow<'static, [Cow<'static, str>]>,
+    /// The background that the icon is designed for.
+    pub theme: Option<Theme>,
+}
+
+impl Icon {
+    /// Creates an icon from its URI, which must be an `https:` URI or a `data:` URI of an image. A server with another
+    /// icon cannot be built, and a link is sent without it.
+    pub fn new(src: impl Into<Cow<'static, str>>) -> Self {
+        Self { src: src.into(), ..Self::of("", None, &[], None) }
+    }
+
+    /// Creates an icon in a constant. The expansion of `icon = "…"` calls it.
+    #[doc(hidden)]
+    pub const fn of(
+        src: &'static str,
+        mime_type: Option<&'static str>,
+        sizes: &'static [Cow<'static, str>],
+        theme: Option<Theme>,
+    ) -> Self {
+        let mime_type = match mime_type {
+            Some(mime_type) => Some(Cow::Borrowed(mime_type)),
+            None => None,
+        };
+        Self { src: Cow::Borrowed(src), mime_type, sizes: Cow::Borrowed(sizes), theme }
+    }
+
+    /// Returns whether clients may load the icon. They reject URIs with other schemes.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.src.starts_with("https://") || self.src.starts_with("data:image/")
+    }
+
+    setters! {
+        /// Sets the media type.
+        pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
+
+        /// Adds a size such as `48x48`, or `any`.
+        pub fn with_size(self, size: impl Into<Cow<'static, str>>) { self.sizes.to_mut().push(size.into()) }
+
+        /// Sets the background that the icon is designed for.
+        pub fn with_theme(self, theme: Theme) { self.theme = Some(theme) }
+    }
+}
+
+/// The identity of the server in `initialize` and `server/discover`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Implementation {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) website_url: Option<String>,
+    pub(crate) icons: Vec<Icon>,
+}
+
+/// The capabilities that the author of a server declares, by name. Every value is an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct OptionalCapabilities {
+    /// Capabilities outside of the specification.
+    pub(crate) experimental: Map<String, Value>,
+    /// Extensions of the protocol.
+    pub(crate) extensions: Map<String, Value>,
+}
+
+/// The severity of a log message, as defined by RFC 5424.
+///
+/// ```
+/// use mcp_runtime::Level;
+///
+/// assert!(Level::Error > Level::Warning);
+/// assert_eq!("notice".parse(), Ok(Level::Notice));
+/// ```
+///
+/// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Details for debugging.
+    Debug,
+    /// Informational messages.
+    Info,
+    /// Normal but significant events.
+    Notice,
+    /// Warnings.
+    Warning,
+    /// Errors.
+    Error,
+    /// Critical conditions, such as the failure of a component.
+    Critical,
+    /// Conditions that require immediate action.
+    Alert,
+    /// The system is unusable.
+    Emergency,
+}
+
+impl Level {
+    /// All levels, from the least to the most severe.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// Returns the name of the level in the protocol.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Level {
+    type Err = ParseLevelError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|level| level.as_str() == name)
+            .ok_or_else(|| ParseLevelError(excerpt(name).into_owned()))
+    }
+}
+
+/// The error of parsing the name of a [`Level`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseLevelError(String);
+
+impl fmt::Display for ParseLevelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = Level::ALL.iter().map(|level| format!("`{level}`")).collect();
+        write!(f, "unknown log level `{}`, expected one of {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for ParseLevelError {}

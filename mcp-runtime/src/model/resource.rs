@@ -1,3 +1,5 @@
+//! Resources, links to them, and hints about content.
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};

@@ -43,20 +43,13 @@ pub(crate) struct Selection<'a> {
 
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
-    names: &'a Names,
-    scopes: &'a ScopeRules,
-    states: &'a StateMap,
-    schemas: SchemaProfile,
-    checks_schemas: bool,
-    problems: Vec<String>,
+    /// Its entries are passed on their own.
+    pub(super) selection: Selection<'a>,
+    pub(super) schemas: SchemaProfile,
+    pub(super) problems: Vec<String>,
 }
 
-impl<'a> Builder<'a> {
-    pub(super) fn new(selection: &Selection<'a>, schemas: SchemaProfile) -> Self {
-        let Selection { names, scopes, states, checks_schemas, .. } = *selection;
-        Self { names, scopes, states, schemas, checks_schemas, problems: Vec::new() }
-    }
-
+impl Builder<'_> {
     /// Registers entries beside other functions and skills. Entries with problems are left out, and optional entries
     /// whose key is taken.
     pub(super) fn register<'b>(
@@ -66,7 +59,7 @@ impl<'a> Builder<'a> {
         skills: &Skills,
     ) -> Vec<Arc<Function>> {
         let mut functions = Vec::new();
-        let mut compiled = compiled(&entries, self.checks_schemas).into_iter().peekable();
+        let mut compiled = compiled(&entries, self.selection.checks_schemas).into_iter().peekable();
         for (index, entry) in entries.into_iter().enumerate() {
             let contract = compiled.next_if(|(compiled, _)| *compiled == index);
             let contract = contract.map_or_else(|| Ok(Contract::new(&entry)), |(_, contract)| contract);
@@ -78,7 +71,7 @@ impl<'a> Builder<'a> {
                 }
                 continue;
             }
-            if let Some(function) = function.as_ref().filter(|_| self.checks_schemas) {
+            if let Some(function) = function.as_ref().filter(|_| self.selection.checks_schemas) {
                 let _ = function.generate_output();
             }
             functions.extend(function.map(Arc::new));
@@ -95,7 +88,7 @@ impl<'a> Builder<'a> {
     fn function(&mut self, entry: Entry, contract: Result<Contract, SchemaError>) -> Option<Function> {
         let (common, kind) = (entry.common(), entry.kind());
         self.problems.extend(common.problems.iter().map(|problem| format!("{}: {problem}", common.describe())));
-        let name = self.names.name_of(&entry).unwrap_or_else(|problem| {
+        let name = self.selection.names.name_of(&entry).unwrap_or_else(|problem| {
             self.problems.push(problem);
             common.name.clone()
         });
@@ -143,7 +136,7 @@ impl<'a> Builder<'a> {
         Some(Function {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             uses_context: uses_context(common.dependencies),
-            scopes: self.scopes.of(common, &common.info(kind, &name)),
+            scopes: self.selection.scopes.of(common, &common.info(kind, &name)),
             contract,
             schemas: self.schemas,
             #[cfg(feature = "ui")]
@@ -184,11 +177,11 @@ impl<'a> Builder<'a> {
     /// it, and `help` says how to provide it.
     fn check_dependency(&mut self, common: &CommonEntry, user: &str, dependency: &Dependency, help: &str) {
         let type_id = (dependency.type_id)();
-        if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
+        if type_id == TypeId::of::<Context>() || self.selection.states.contains(type_id) {
             return;
         }
         let wanted = (dependency.type_name)();
-        let names = self.states.type_names();
+        let names = self.selection.states.type_names();
         let arc = "alloc::sync::Arc<";
         let shared =
             names.iter().find(|name| name.strip_prefix(arc).and_then(|name| name.strip_suffix('>')) == Some(wanted));
@@ -215,14 +208,12 @@ impl<'a> Builder<'a> {
         if !table.has_duplicates() {
             return;
         }
-        let mut last: Option<&Function> = None;
-        for (entry, _) in table.sorted() {
-            if let Some(last) = last.filter(|last| last.key() == entry.key()) {
-                let (first, second) = (source_of(last), source_of(entry));
-                let key = entry.key();
+        let sorted = table.sorted();
+        for ((first, _), (second, _)) in sorted.iter().zip(sorted.iter().skip(1)) {
+            if first.key() == second.key() {
+                let (key, first, second) = (first.key(), source_of(first), source_of(second));
                 self.problems.push(format!("two {kind} {relation} `{key}`: {first} and {second}\nhelp: {remedy}"));
             }
-            last = Some(entry);
         }
     }
 
@@ -244,16 +235,13 @@ impl<'a> Builder<'a> {
 
     /// Reports annotated tools whose page is not registered. The tools of upstream servers may have pages that are not.
     #[cfg(feature = "ui")]
-    pub(super) fn check_pages(&mut self, registry: &super::Registry) {
-        for (tool, _) in registry.functions() {
-            if tool.kind() != EntryKind::Tool || tool.common().source.function.is_empty() {
-                continue;
-            }
+    pub(super) fn check_pages(&mut self, tools: &Table, resources: [&Table; 2]) {
+        for (tool, _) in tools.all().filter(|(tool, _)| !tool.common().source.function.is_empty()) {
             let Ok(crate::ui::ToolUi { resource_uri: Some(uri), .. }) = crate::ui::ToolUi::of(&tool.common().meta)
             else {
                 continue;
             };
-            if !registry.functions().any(|(page, _)| page.is_page() && **page.key() == uri) {
+            if !resources.iter().any(|table| table.all().any(|(page, _)| page.is_page() && **page.key() == uri)) {
                 self.problems.push(format!(
                     "{} has the page `{uri}`, which is not registered\nhelp: add its function with `Server::with`",
                     source_of(tool)

@@ -95,8 +95,9 @@ impl Lists {
         let size = pager.page_size.max(1);
         let pages = self.0[kind as usize].get_or_init(|| {
             let elements = elements();
-            let rest = elements.iter().skip(size).step_by(size).zip(elements.iter().skip(size - 1).step_by(size));
-            let cursors = rest.map(|(_, last)| Some(cursor_after(kind.member(), last.key())));
+            // Each page but the last is full, and names its last element in the cursor of the next page.
+            let full = elements[..elements.len().saturating_sub(1)].chunks_exact(size);
+            let cursors = full.map(|page| Some(cursor_after(kind.member(), page[size - 1].key())));
             iter::once(None).chain(cursors).map(|cursor| Page { cursor, result: OnceLock::new() }).collect()
         });
         let index = pages.iter().position(|page| page.cursor.as_deref() == cursor)?;
@@ -209,6 +210,7 @@ pub(crate) fn write_resources(
 ) -> Result<Vec<u8>, Fault> {
     registered.retain(|listed| listed.is_seen(&sees));
     let total = registered.len() + linked.len();
+    let cursor_from = |offset: usize| cursor_after(OFFSETS, &offset.to_string());
     if start > 0 && start >= total {
         return Err(unknown_cursor(&cursor_from(start)));
     }
@@ -231,6 +233,9 @@ pub(crate) fn write_resources(
     Ok(out)
 }
 
+/// Takes the place of the name of a list in the cursors of [`write_resources`].
+const OFFSETS: &str = "from";
+
 /// Returns the cursor of a list that continues after an element.
 fn cursor_after(list: &str, key: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{list}:{key}"))
@@ -238,24 +243,14 @@ fn cursor_after(list: &str, key: &str) -> String {
 
 /// Returns the key of the element after which a cursor continues.
 fn last_key(list: &str, cursor: &str) -> Result<String, Fault> {
-    let decoded = decode(cursor);
+    let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let key = decoded.as_deref().and_then(|text| text.strip_prefix(list)?.strip_prefix(':'));
     key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
 }
 
-fn cursor_from(offset: usize) -> String {
-    URL_SAFE_NO_PAD.encode(format!("from:{offset}"))
-}
-
 /// Returns the offset at which a cursor of [`write_resources`] continues.
 pub(crate) fn decode_offset(cursor: &str) -> Result<usize, Fault> {
-    let decoded = decode(cursor);
-    let offset = decoded.as_deref().and_then(|text| text.strip_prefix("from:")?.parse().ok());
-    offset.ok_or_else(|| unknown_cursor(cursor))
-}
-
-fn decode(cursor: &str) -> Option<String> {
-    URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+    last_key(OFFSETS, cursor)?.parse().map_err(|_| unknown_cursor(cursor))
 }
 
 fn unknown_cursor(cursor: &str) -> Fault {
@@ -301,9 +296,7 @@ impl ListSet {
 
 impl From<ListKind> for ListSet {
     fn from(kind: ListKind) -> Self {
-        let mut lists = Self::default();
-        lists.insert(kind);
-        lists
+        Self(1 << kind as u8)
     }
 }
 
@@ -323,33 +316,14 @@ pub(crate) struct ServerCapabilities {
 }
 
 impl ServerCapabilities {
-    /// Returns the union of both sets.
-    pub(super) fn or(self, other: Self) -> Self {
-        Self {
-            tools: self.tools || other.tools,
-            resources: self.resources || other.resources,
-            prompts: self.prompts || other.prompts,
-            completions: self.completions || other.completions,
-            logging: self.logging || other.logging,
-            tasks: self.tasks || other.tasks,
-            skills: self.skills || other.skills,
-            pages: self.pages || other.pages,
-        }
-    }
-
     /// Returns the lists that the server has.
     pub(crate) fn lists(self) -> ListSet {
-        ListSet::matching(|kind| self.has(kind.kind()))
-    }
-
-    /// Returns whether the server has entries of a kind.
-    fn has(self, kind: EntryKind) -> bool {
-        match kind {
+        ListSet::matching(|kind| match kind.kind() {
             EntryKind::Tool => self.tools,
             EntryKind::Resource => self.resources,
             EntryKind::Prompt => self.prompts,
             EntryKind::Method => false,
-        }
+        })
     }
 }
 

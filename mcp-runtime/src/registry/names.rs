@@ -19,16 +19,23 @@ use crate::{
     },
 };
 
-/// The rules that rename functions, in the order in which they apply.
-#[derive(Clone, Default)]
-pub(crate) struct Names(Vec<Arc<NameRule>>);
+/// Rules of the author, in the order in which they apply. Each concerns the functions that it selects.
+#[derive(Clone)]
+pub(crate) struct Rules<T>(Vec<Rule<T>>);
 
-struct NameRule {
-    applies: Box<Selects>,
-    change: Change,
+/// The rules that rename functions.
+pub(crate) type Names = Rules<Change>;
+
+/// The rules that add scopes to functions.
+pub(crate) type ScopeRules = Rules<Scopes>;
+
+#[derive(Clone)]
+struct Rule<T> {
+    applies: Arc<Selects>,
+    effect: T,
     /// Where the author added the rule.
     location: &'static Location<'static>,
-    is_used: AtomicBool,
+    is_used: Arc<AtomicBool>,
 }
 
 /// A predicate of a rule.
@@ -43,15 +50,14 @@ pub(crate) enum Change {
     Prefix(String),
 }
 
-impl Names {
+impl<T> Rules<T> {
     pub(crate) fn push(
         &mut self,
         applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
-        change: Change,
+        effect: T,
         location: &'static Location<'static>,
     ) {
-        let rule = NameRule { applies: Box::new(applies), change, location, is_used: AtomicBool::new(false) };
-        self.0.push(Arc::new(rule));
+        self.0.push(Rule { applies: Arc::new(applies), effect, location, is_used: Arc::default() });
     }
 
     /// Adds rules, which apply after the rules so far.
@@ -60,15 +66,25 @@ impl Names {
     }
 
     /// Returns the same rules for the functions that `limit` leaves to each.
-    pub(crate) fn limited(&self, limit: impl Fn(Box<Selects>) -> Box<Selects>) -> Self {
-        let limited = |rule: &Arc<NameRule>| {
-            let (change, location, rule) = (rule.change.clone(), rule.location, Arc::clone(rule));
-            let applies = limit(Box::new(move |info| (rule.applies)(info)));
-            Arc::new(NameRule { applies, change, location, is_used: AtomicBool::new(false) })
-        };
-        Self(self.0.iter().map(limited).collect())
+    pub(crate) fn limited(self, limit: impl Fn(Arc<Selects>) -> Arc<Selects>) -> Self {
+        let limited = |rule: Rule<T>| Rule { applies: limit(rule.applies), is_used: Arc::default(), ..rule };
+        Self(self.0.into_iter().map(limited).collect())
     }
+}
 
+impl<T> Default for Rules<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> fmt::Debug for Rules<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|rule| rule.location)).finish()
+    }
+}
+
+impl Names {
     /// Returns the name of a function.
     ///
     /// # Errors
@@ -88,7 +104,7 @@ impl Names {
                 continue;
             }
             rule.is_used.store(true, Ordering::Relaxed);
-            let changed = match &rule.change {
+            let changed = match &rule.effect {
                 Change::Rename(name) => name.clone(),
                 Change::Prefix(prefix) => format!("{prefix}{name}"),
             };
@@ -107,12 +123,6 @@ impl Names {
     }
 }
 
-impl fmt::Debug for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|rule| rule.location)).finish()
-    }
-}
-
 /// Checks a name as the macros check the names in annotations.
 fn check(kind: EntryKind, name: &str) -> Result<(), &'static str> {
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
@@ -127,48 +137,17 @@ fn check(kind: EntryKind, name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The author's rules that add scopes to functions. Clones share the rules.
-#[derive(Clone, Default)]
-pub(crate) struct ScopeRules(Vec<ScopeRule>);
-
-#[derive(Clone)]
-struct ScopeRule {
-    applies: Arc<Selects>,
-    scopes: Scopes,
-    location: &'static Location<'static>,
-}
-
 impl ScopeRules {
-    /// Adds a rule.
-    pub(crate) fn push(
-        &mut self,
-        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
-        scopes: Scopes,
-        location: &'static Location<'static>,
-    ) {
-        self.0.push(ScopeRule { applies: Arc::new(applies), scopes, location });
-    }
-
-    pub(crate) fn append(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
-    /// Returns the same rules for the functions that `limit` leaves to each.
-    pub(crate) fn limited(self, limit: impl Fn(Arc<Selects>) -> Arc<Selects>) -> Self {
-        let limited = |rule: ScopeRule| ScopeRule { applies: limit(rule.applies), ..rule };
-        Self(self.0.into_iter().map(limited).collect())
-    }
-
     /// Returns the scopes that a function requires, or `None` if it requires none.
     pub(super) fn of(&self, common: &CommonEntry, info: &EntryInfo<'_>) -> Option<Scopes> {
         let rules = self.0.iter().filter(|rule| (rule.applies)(info));
-        let scopes = rules.fold(common.scopes.get(), |all, rule| all.and(rule.scopes.clone()));
+        let scopes = rules.fold(common.scopes.get(), |all, rule| all.and(rule.effect.clone()));
         (!scopes.is_empty()).then_some(scopes)
     }
 
     /// Returns the problems with the rules themselves.
     pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter_map(|ScopeRule { scopes, location, .. }| {
+        self.0.iter().filter_map(|Rule { effect: scopes, location, .. }| {
             Some(format!(
                 "`Server::require_scopes_for` ({}:{}): {}",
                 location.file(),
@@ -176,12 +155,6 @@ impl ScopeRules {
                 scopes.problem()?
             ))
         })
-    }
-}
-
-impl fmt::Debug for ScopeRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|rule| &rule.scopes)).finish()
     }
 }
 

@@ -2,8 +2,7 @@ use serde_json::{Value, json};
 
 use super::{
     encode::Object,
-    feature::{Feature, Features},
-    table::Revision,
+    table::{Feature, Features, Revision},
 };
 use crate::{
     error::{Fault, RequiredElicitation},
@@ -78,7 +77,28 @@ impl Dialect {
 
     /// Returns the JSON-RPC error code of a fault.
     pub(crate) fn code(&self, fault: &Fault) -> i32 {
-        self.codes.of(fault)
+        let codes = &self.codes;
+        match fault {
+            Fault::Parse(_) => codes.parse,
+            Fault::InvalidRequest(_) => codes.invalid_request,
+            Fault::MethodNotFound(_) => codes.method_not_found,
+            Fault::InvalidParams(_) => codes.invalid_params,
+            Fault::UnknownTool(_) => codes.unknown_tool,
+            Fault::UnknownPrompt(_) => codes.unknown_prompt,
+            Fault::ResourceNotFound(_) => codes.resource_not_found,
+            Fault::Internal(_)
+            | Fault::InteractionRequired(_)
+            | Fault::InvalidAnswer { .. }
+            | Fault::AnswerError { .. }
+            | Fault::AnswerTimeout { .. } => codes.internal,
+            Fault::Overloaded(_) => codes.overloaded,
+            Fault::UnsupportedVersion { .. } => codes.unsupported_version,
+            Fault::HeaderMismatch(_) => codes.header_mismatch,
+            Fault::MissingCapability { .. } => codes.missing_capability,
+            Fault::InsufficientScope { .. } => codes.insufficient_scope,
+            Fault::UrlElicitationRequired { .. } => codes.url_elicitation_required,
+            Fault::Custom { code, .. } => *code,
+        }
     }
 
     /// Returns the `data` of a fault's error object.
@@ -129,30 +149,4 @@ error_codes! {
     mistakes: parse invalid_request method_not_found invalid_params unknown_tool unknown_prompt resource_not_found
         insufficient_scope;
     failures: internal overloaded unsupported_version header_mismatch missing_capability url_elicitation_required;
-}
-
-impl ErrorCodes {
-    pub(super) fn of(&self, fault: &Fault) -> i32 {
-        match fault {
-            Fault::Parse(_) => self.parse,
-            Fault::InvalidRequest(_) => self.invalid_request,
-            Fault::MethodNotFound(_) => self.method_not_found,
-            Fault::InvalidParams(_) => self.invalid_params,
-            Fault::UnknownTool(_) => self.unknown_tool,
-            Fault::UnknownPrompt(_) => self.unknown_prompt,
-            Fault::ResourceNotFound(_) => self.resource_not_found,
-            Fault::Internal(_)
-            | Fault::InteractionRequired(_)
-            | Fault::InvalidAnswer { .. }
-            | Fault::AnswerError { .. }
-            | Fault::AnswerTimeout { .. } => self.internal,
-            Fault::Overloaded(_) => self.overloaded,
-            Fault::UnsupportedVersion { .. } => self.unsupported_version,
-            Fault::HeaderMismatch(_) => self.header_mismatch,
-            Fault::MissingCapability { .. } => self.missing_capability,
-            Fault::InsufficientScope { .. } => self.insufficient_scope,
-            Fault::UrlElicitationRequired { .. } => self.url_elicitation_required,
-            Fault::Custom { code, .. } => *code,
-        }
-    }
 }

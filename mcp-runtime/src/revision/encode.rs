@@ -3,10 +3,12 @@
 use mcp_schema::{is_date, is_date_time};
 use serde_json::{Map, Value};
 
-use super::feature::{Feature, Features};
+use super::table::{Feature, Features};
 use crate::{
     jsonrpc::write::{base64, plain, string, verbatim},
-    model::{Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Theme},
+    model::{
+        Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Text, Theme,
+    },
 };
 
 /// A writer for a JSON object, which inserts the commas between members.
@@ -74,69 +76,59 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
 /// Writes content. A kind that the revision lacks is replaced by the closest one that it has: audio by an embedded
 /// resource, a resource link by text.
 pub(crate) fn content(out: &mut Vec<u8>, features: Features, content: &Content) {
-    match content {
-        Content::Text(value) if value.annotations.is_empty() && value.meta.is_empty() => text(out, &value.text),
-        Content::Text(value) => {
-            let mut object = Object::begin(out);
+    let mut object = match content {
+        Content::Text(value) if value.annotations.is_empty() && value.meta.is_empty() => return text(out, &value.text),
+        Content::ResourceLink(link) if !features.has(Feature::ResourceLinks) => return text(out, &link_as_text(link)),
+        _ => Object::begin(out),
+    };
+    let (hints, extra) = match content {
+        Content::Text(Text { text, annotations, meta }) => {
             object.string("type", "text");
-            object.string("text", &value.text);
-            annotations(&mut object, features, &value.annotations);
-            meta(&mut object, features, &value.meta);
-            object.end();
+            object.string("text", text);
+            (annotations, meta)
         }
         Content::Image(Image { data, mime_type, annotations, meta }) => {
-            media(out, features, &Media { kind: "image", data, mime_type, annotations, meta });
+            media(&mut object, "image", data, mime_type);
+            (annotations, meta)
         }
-        Content::Audio(Audio { data, mime_type, annotations, meta }) if features.has(Feature::Audio) => {
-            media(out, features, &Media { kind: "audio", data, mime_type, annotations, meta });
+        Content::Audio(Audio { data, mime_type, annotations, meta }) => {
+            if features.has(Feature::Audio) {
+                media(&mut object, "audio", data, mime_type);
+            } else {
+                let resource = Resource::blob("attachment:audio", data.clone()).with_mime_type(mime_type.clone());
+                embedded_resource(&mut object, features, &resource);
+            }
+            (annotations, meta)
         }
-        Content::Audio(audio) => {
-            let embedded = Resource::blob("attachment:audio", audio.data.clone())
-                .with_mime_type(audio.mime_type.clone())
-                .with_annotations(audio.annotations.clone());
-            embedded_resource(out, features, &Resource { block_meta: audio.meta.clone(), ..embedded });
+        Content::Resource(resource) => {
+            embedded_resource(&mut object, features, resource);
+            (&resource.annotations, &resource.block_meta)
         }
-        Content::Resource(resource) => embedded_resource(out, features, resource),
-        Content::ResourceLink(link) if features.has(Feature::ResourceLinks) => {
-            let mut object = Object::begin(out);
+        Content::ResourceLink(link) => {
             object.string("type", "resource_link");
             resource_link(&mut object, features, link);
-            object.end();
+            return object.end();
         }
-        Content::ResourceLink(link) => text(out, &link_as_text(link)),
-    }
-}
-
-/// An image or audio.
-struct Media<'a> {
-    kind: &'static str,
-    data: &'a [u8],
-    mime_type: &'a str,
-    annotations: &'a Annotations,
-    meta: &'a Map<String, Value>,
-}
-
-fn media(out: &mut Vec<u8>, features: Features, media: &Media<'_>) {
-    let mut object = Object::begin(out);
-    object.string("type", media.kind);
-    base64(object.key("data"), media.data);
-    object.string("mimeType", media.mime_type);
-    annotations(&mut object, features, media.annotations);
-    meta(&mut object, features, media.meta);
+    };
+    annotations(&mut object, features, hints);
+    meta(&mut object, features, extra);
     object.end();
 }
 
-fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource) {
-    let mut object = Object::begin(out);
+/// Writes the members of an image or audio.
+fn media(object: &mut Object<'_>, kind: &str, data: &[u8], mime_type: &str) {
+    object.string("type", kind);
+    base64(object.key("data"), data);
+    object.string("mimeType", mime_type);
+}
+
+fn embedded_resource(object: &mut Object<'_>, features: Features, resource: &Resource) {
     object.string("type", "resource");
     let mime_type = match &resource.body {
         ResourceBody::Text(_) => "text/plain",
         ResourceBody::Blob(_) => "application/octet-stream",
     };
     resource_contents(object.key("resource"), features, resource, "", Some(mime_type));
-    annotations(&mut object, features, &resource.annotations);
-    meta(&mut object, features, &resource.block_meta);
-    object.end();
 }
 
 /// Writes the contents of a resource. `uri` and `mime_type` are the defaults for resources that do not set their own.

@@ -5,10 +5,8 @@
 //!
 //! `CONTRIBUTING.md` lists the steps that add a revision.
 
-pub(crate) mod deprecated;
 mod dialect;
 pub(crate) mod encode;
-mod feature;
 mod table;
 #[cfg(test)]
 mod test_dialect;
@@ -19,9 +17,12 @@ mod v2025_11_25;
 mod v2026_07_28;
 
 pub(crate) use dialect::Dialect;
-pub(crate) use feature::Feature;
-pub use feature::Features;
-pub use table::Revision;
+#[cfg(feature = "http")]
+pub(crate) use table::DEPRECATED_HTTP_SSE;
+pub(crate) use table::{DEPRECATED_LOG_MESSAGES, Feature};
+#[cfg(feature = "ask")]
+pub(crate) use table::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING};
+pub use table::{Features, Revision};
 
 macro_rules! define_dialects {
     ($($(#[$cfg:meta])? $variant:ident, $module:ident, $name:literal, $summary:literal;)*) => {

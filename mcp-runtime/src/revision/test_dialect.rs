@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     dialect::{Dialect, ErrorCodes, Method},
-    feature::Feature,
-    table::Revision,
+    table::{Feature, Revision},
     v2026_07_28::DIALECT as PREVIOUS,
 };
 use crate::{

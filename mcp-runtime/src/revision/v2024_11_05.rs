@@ -2,8 +2,7 @@
 
 use super::{
     dialect::{Dialect, ErrorCodes},
-    feature::{Feature, Features},
-    table::Revision,
+    table::{Feature, Features, Revision},
 };
 
 pub(super) const DIALECT: Dialect = Dialect {

@@ -1,6 +1,10 @@
 //! 2025-06-18: <https://modelcontextprotocol.io/specification/2025-06-18/changelog>.
 
-use super::{dialect::Dialect, feature::Feature, table::Revision, v2025_03_26::DIALECT as PREVIOUS};
+use super::{
+    dialect::Dialect,
+    table::{Feature, Revision},
+    v2025_03_26::DIALECT as PREVIOUS,
+};
 
 pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::V2025_06_18,

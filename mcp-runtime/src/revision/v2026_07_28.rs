@@ -2,8 +2,7 @@
 
 use super::{
     dialect::{Dialect, ErrorCodes},
-    feature::Feature,
-    table::Revision,
+    table::{Feature, Revision},
     v2025_11_25::DIALECT as PREVIOUS,
 };
 

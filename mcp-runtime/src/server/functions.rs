@@ -199,8 +199,8 @@ impl Server {
         scope: impl Into<String>,
         implied: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        let (scope, hierarchy) = (scope.into(), &mut Arc::make_mut(&mut self.profile.access).hierarchy);
-        implied.into_iter().for_each(|implied| hierarchy.add(scope.clone(), implied.into()));
+        let (scope, access) = (scope.into(), Arc::make_mut(&mut self.profile.access));
+        implied.into_iter().for_each(|implied| access.add_contained(scope.clone(), implied.into()));
         self
     }
 
@@ -216,7 +216,7 @@ impl Server {
     /// });
     /// ```
     pub fn scope_implies_if(mut self, contains: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
-        Arc::make_mut(&mut self.profile.access).hierarchy.set_rule(contains);
+        Arc::make_mut(&mut self.profile.access).set_rule(contains);
         self
     }
 

@@ -94,7 +94,7 @@ impl Server {
         for name in self.states.merge(server.states) {
             self.problems.push(problem(&format!("both servers have state of type `{name}`")));
         }
-        if !server.profile.access.hierarchy.is_empty() {
+        if !server.profile.access.has_hierarchy() {
             self.problems.push(problem(
                 "a mounted server cannot declare that scopes contain others: declare it on the outer server",
             ));
@@ -115,7 +115,7 @@ impl Server {
 
         let mut names = profile.names.limited(|rule| {
             let mounted = mounted.clone();
-            Box::new(move |info| mounted.contains(info) && rule(info))
+            Arc::new(move |info| mounted.contains(info) && rule(info))
         });
         let selected = mounted.clone();
         let has_prefix = move |info: &EntryInfo<'_>| info.kind != EntryKind::Method && selected.contains(info);

@@ -46,7 +46,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     }
     let mut pager = request.engine().pager(request.dialect());
     #[cfg(feature = "ui")]
-    let kind = if registry.has_app_only_tools() {
+    let kind = if registry.has_app_only_tools {
         // A cache cannot tell which clients show pages.
         pager.caches.iter_mut().for_each(|caches| caches[EntryKind::Tool as usize].1 = CacheScope::Private);
         // A client that shows pages hides these tools from its model itself, if it can read their visibility.
@@ -172,10 +172,10 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
 /// Lists the skills.
 pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
-    let skills: Vec<_> = request.registry.skills().all().iter().collect();
+    let skills = request.registry.skills().all();
     let pager = request.engine().pager(request.dialect());
     let list = ("skills", "skills", EntryKind::Resource);
-    let page = pager.page_of(list, &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
+    let page = pager.page_of(list, skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     handler::entry::is_extension_method,
     model::{Level, add_meta},
-    revision::{Feature, deprecated},
+    revision::{DEPRECATED_LOG_MESSAGES, Feature},
 };
 
 /// Progress and log messages.
@@ -101,7 +101,7 @@ impl Context {
             return;
         }
         if self.call().encoding.has(Feature::Deprecations) {
-            deprecated::LOG_MESSAGES.warn();
+            DEPRECATED_LOG_MESSAGES.warn();
         }
         match log_notification(logger, level, &data, meta) {
             Ok(message) => {

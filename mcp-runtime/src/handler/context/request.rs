@@ -6,7 +6,7 @@ use tracing::Span;
 
 use super::Context;
 use crate::{
-    auth::{Hierarchy, Identity, Scopes},
+    auth::{AccessRules, Identity, Scopes},
     error::Fault,
     handler::caller::ClientInfo,
     jsonrpc::{RawJson, object_member, raw},
@@ -312,7 +312,7 @@ impl Context {
         let all = declared.unwrap_or_default().and(demanded);
         let required = match &shared.access {
             Some(rules) => rules.to_request(identity, all),
-            None => Hierarchy::default().to_request(None, &all),
+            None => AccessRules::default().to_request(None, all),
         };
         head.demand_scopes(&required);
         Err(Fault::InsufficientScope { required })

@@ -28,7 +28,7 @@ pub(crate) struct Skills {
     /// Whether the server has a directory of skills, even if it is empty.
     is_served: bool,
     /// The skills, sorted by URI.
-    skills: Vec<Skill>,
+    skills: Vec<Arc<Skill>>,
     /// The files and directories by URI.
     nodes: BTreeMap<String, Node>,
 }
@@ -39,17 +39,11 @@ pub(crate) struct Skill {
     /// The URI of its `SKILL.md`.
     pub(crate) uri: String,
     pub(crate) description: String,
-    label: Arc<Label>,
-    /// The entry in `skills/list`, as JSON: the front matter, and the files with their digests.
-    entry: Vec<u8>,
-}
-
-/// The part of a skill that visibility rules see.
-#[derive(Debug)]
-struct Label {
     name: String,
     /// The directory of the skill, relative to the directory that the server was configured with.
     path: String,
+    /// The entry in `skills/list`, as JSON: the front matter, and the files with their digests.
+    entry: Vec<u8>,
 }
 
 /// A file or a directory.
@@ -58,7 +52,7 @@ pub(crate) struct Node {
     link: ResourceLink,
     /// The skills that contain this file or directory and, for a directory, the skills below it. The file or directory
     /// is visible if one of these skills is.
-    labels: Vec<Arc<Label>>,
+    skills: Vec<Arc<Skill>>,
     content: Content,
 }
 
@@ -75,14 +69,14 @@ impl Skills {
     }
 
     /// Returns the skills, by URI.
-    pub(crate) fn all(&self) -> &[Skill] {
+    pub(crate) fn all(&self) -> &[Arc<Skill>] {
         &self.skills
     }
 
     /// Returns the skill whose `SKILL.md` has this URI, if `sees` accepts it.
     pub(crate) fn skill(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Skill> {
         let index = self.skills.binary_search_by(|skill| skill.uri.as_str().cmp(uri)).ok()?;
-        Some(&self.skills[index]).filter(|skill| sees(&skill.label.info()))
+        Some(&*self.skills[index]).filter(|skill| sees(&skill.info()))
     }
 
     /// Returns the files of all skills, by URI.
@@ -117,6 +111,11 @@ impl Skill {
         encoding.cache_hints(out, ttl, encoding.cache_scope());
         encoding.end_result(out, None);
     }
+
+    /// Returns the part of the skill that visibility rules see.
+    fn info(&self) -> EntryInfo<'_> {
+        EntryInfo::of_skill(&self.name, &self.path, TAGS)
+    }
 }
 
 impl Node {
@@ -135,19 +134,13 @@ impl Node {
     }
 }
 
-impl Label {
-    fn info(&self) -> EntryInfo<'_> {
-        EntryInfo::of_skill(&self.name, &self.path, TAGS)
-    }
-}
-
 impl Listed for Skill {
     fn key(&self) -> &str {
         &self.uri
     }
 
     fn is_seen(&self, sees: &Sees<'_>) -> bool {
-        sees(&self.label.info(), None)
+        sees(&self.info(), None)
     }
 
     fn encode(&self, out: &mut Vec<u8>, _encoding: &Encoding) {
@@ -161,7 +154,7 @@ impl Listed for Node {
     }
 
     fn is_seen(&self, sees: &Sees<'_>) -> bool {
-        self.labels.iter().any(|label| sees(&label.info(), None))
+        self.skills.iter().any(|skill| skill.is_seen(sees))
     }
 
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {

@@ -8,10 +8,11 @@ use std::{
     sync::Arc,
 };
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Content, Label, Node, Skill, Skills, front_matter::FrontMatter};
+use super::{Content, Node, Skill, Skills, front_matter::FrontMatter};
 use crate::{
     jsonrpc::write,
     model::{Resource, ResourceBody, ResourceLink},
@@ -45,7 +46,7 @@ impl Skills {
 /// The skills, files and directories that were read so far.
 #[derive(Default)]
 struct Reader {
-    skills: Vec<Draft>,
+    drafts: Vec<Draft>,
     files: BTreeMap<String, ReadFile>,
     directories: BTreeMap<String, ReadDirectory>,
     problems: Vec<String>,
@@ -55,12 +56,9 @@ struct Reader {
 
 /// A skill that is being read.
 struct Draft {
-    uri: String,
+    /// The skill, without its entry, and without its description until its front matter is read.
+    skill: Skill,
     path: PathBuf,
-    name: String,
-    description: String,
-    /// The names of the directories from the root to the skill, including its own.
-    segments: Vec<String>,
     fields: Map<String, Value>,
     files: usize,
     bytes: usize,
@@ -72,7 +70,6 @@ struct ReadFile {
     link: ResourceLink,
     contents: Resource,
     digest: String,
-    bytes: usize,
     /// The skills that contain it.
     within: Vec<usize>,
 }
@@ -125,8 +122,8 @@ impl Reader {
             return;
         }
         if is_skill {
-            within.push(self.skills.len());
-            self.skills.push(Draft::new(location));
+            within.push(self.drafts.len());
+            self.drafts.push(Draft::new(location));
         }
         if let Some(directory) = self.directories.get_mut(&uri(location.segments)) {
             directory.within.clone_from(&within);
@@ -211,26 +208,25 @@ impl Reader {
             return;
         }
         let (uri, name) = (uri(segments), segments.last().cloned().unwrap_or_default());
-        let (digest, size) = (digest(&bytes), bytes.len());
+        let (digest, size) = (digest(&bytes), bytes.len() as u64);
         let contents = match String::from_utf8(bytes) {
             Ok(text) => Resource::text(uri.clone(), text).with_mime_type(media_type(&name, true)),
             Err(error) => Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media_type(&name, false)),
         };
-        let mut link = ResourceLink::new(uri.clone(), name.clone()).with_size(size as u64);
+        let mut link = ResourceLink::new(uri.clone(), name.clone()).with_size(size);
         link.mime_type.clone_from(&contents.mime_type);
         if let Some(&skill) = location.within.last()
-            && name == SKILL_FILE
-            && self.skills[skill].segments == location.segments
+            && self.drafts[skill].skill.uri == uri
             && let Some(front_matter) = self.front_matter(path, &contents, location)
         {
             link.name = front_matter.name;
             link.description = Some(front_matter.description.clone());
-            self.skills[skill].description = front_matter.description;
-            self.skills[skill].fields = front_matter.fields;
+            self.drafts[skill].skill.description = front_matter.description;
+            self.drafts[skill].fields = front_matter.fields;
         } else if let Some(&skill) = location.within.last() {
-            link.description = Some(format!("A file of the skill `{}`.", self.skills[skill].name));
+            link.description = Some(format!("A file of the skill `{}`.", self.drafts[skill].skill.name));
         }
-        self.files.insert(uri, ReadFile { link, contents, digest, bytes: size, within: location.within.to_vec() });
+        self.files.insert(uri, ReadFile { link, contents, digest, within: location.within.to_vec() });
     }
 
     fn front_matter(&mut self, path: &Path, contents: &Resource, location: &Location<'_>) -> Option<FrontMatter> {
@@ -249,7 +245,7 @@ impl Reader {
 
     /// Returns the number of bytes that may be added to all of these skills, or `None` if one of them is full.
     fn remaining_bytes(&self, within: &[usize]) -> Option<usize> {
-        let skills = || within.iter().map(|&skill| &self.skills[skill]);
+        let skills = || within.iter().map(|&skill| &self.drafts[skill]);
         if skills().any(|skill| skill.is_full) {
             return None;
         }
@@ -260,7 +256,7 @@ impl Reader {
     fn count_file(&mut self, within: &[usize], bytes: usize) -> bool {
         let mut fits = true;
         for &index in within {
-            let skill = &mut self.skills[index];
+            let skill = &mut self.drafts[index];
             let limit = if skill.files == MAX_FILES {
                 format!("{MAX_FILES} files")
             } else if bytes > MAX_BYTES - skill.bytes {
@@ -282,71 +278,57 @@ impl Reader {
     }
 
     fn finish(self, is_served: bool) -> Skills {
-        let labels: Vec<_> = self.skills.iter().map(Draft::label).collect();
-        let entries = self.entries();
+        let mut skills = finished(self.drafts, &self.files);
+        let of = |indices: Vec<usize>| indices.into_iter().map(|index| Arc::clone(&skills[index])).collect();
         let mut nodes = BTreeMap::new();
         for (uri, directory) in self.directories {
             let prefix = format!("{uri}/");
-            let below = self.skills.iter().enumerate();
-            let below = below.filter(|(_, draft)| draft.uri.starts_with(&prefix)).map(|(index, _)| index);
-            let link = ResourceLink::new(uri.clone(), directory.name).with_mime_type(DIRECTORY);
-            let mut skills: Vec<_> = directory.within.iter().copied().chain(below).collect();
-            skills.sort_unstable();
-            skills.dedup();
-            if !skills.is_empty() {
-                let labels = skills.into_iter().map(|skill| Arc::clone(&labels[skill])).collect();
-                nodes.insert(uri, Node { link, labels, content: Content::Directory(Vec::new()) });
+            let below = skills.iter().enumerate().filter(|(_, skill)| skill.uri.starts_with(&prefix));
+            let mut within = directory.within;
+            within.extend(below.map(|(index, _)| index));
+            within.sort_unstable();
+            within.dedup();
+            if !within.is_empty() {
+                let link = ResourceLink::new(uri.clone(), directory.name).with_mime_type(DIRECTORY);
+                nodes.insert(uri, Node { link, skills: of(within), content: Content::Directory(Vec::new()) });
             }
         }
         for (uri, file) in self.files {
-            let labels = file.within.into_iter().map(|skill| Arc::clone(&labels[skill])).collect();
-            nodes.insert(uri, Node { link: file.link, labels, content: Content::File(Box::new(file.contents)) });
+            let content = Content::File(Box::new(file.contents));
+            nodes.insert(uri, Node { link: file.link, skills: of(file.within), content });
         }
         add_children(&mut nodes);
-        let drafts = self.skills.into_iter().zip(labels).zip(entries);
-        let mut skills: Vec<_> = drafts
-            .map(|((Draft { uri, description, .. }, label), entry)| Skill { uri, description, label, entry })
-            .collect();
         skills.sort_unstable_by(|left, right| left.uri.cmp(&right.uri));
         Skills { is_served, skills, nodes }
-    }
-
-    /// Encodes the entry of each skill in `skills/list`.
-    fn entries(&self) -> Vec<Vec<u8>> {
-        let mut files: Vec<Vec<Value>> = vec![Vec::new(); self.skills.len()];
-        for (uri, file) in &self.files {
-            for &skill in &file.within {
-                files[skill].push(json!({"uri": uri, "digest": file.digest, "size": file.bytes}));
-            }
-        }
-        let drafts = self.skills.iter().zip(files);
-        let entries = drafts.map(|(draft, files)| {
-            let mut entry = Vec::new();
-            write::plain(&mut entry, &json!({"uri": draft.uri, "frontmatter": draft.fields, "resources": files}));
-            entry
-        });
-        entries.collect()
     }
 }
 
 impl Draft {
     fn new(location: &Location<'_>) -> Self {
-        Self {
+        let skill = Skill {
             uri: format!("{}/{SKILL_FILE}", uri(location.segments)),
-            path: location.path.to_owned(),
-            name: location.segments.last().cloned().unwrap_or_default(),
             description: String::new(),
-            segments: location.segments.to_vec(),
-            fields: Map::new(),
-            files: 0,
-            bytes: 0,
-            is_full: false,
+            name: location.segments.last().cloned().unwrap_or_default(),
+            path: location.segments.join("/"),
+            entry: Vec::new(),
+        };
+        Self { skill, path: location.path.to_owned(), fields: Map::new(), files: 0, bytes: 0, is_full: false }
+    }
+}
+
+/// Returns the skills with their entries in `skills/list`.
+fn finished(drafts: Vec<Draft>, files: &BTreeMap<String, ReadFile>) -> Vec<Arc<Skill>> {
+    let mut listed: Vec<Vec<Value>> = vec![Vec::new(); drafts.len()];
+    for (uri, file) in files {
+        for &skill in &file.within {
+            listed[skill].push(json!({"uri": uri, "digest": file.digest, "size": file.link.size}));
         }
     }
-
-    fn label(&self) -> Arc<Label> {
-        Arc::new(Label { name: self.name.clone(), path: self.segments.join("/") })
-    }
+    let skills = drafts.into_iter().zip(listed).map(|(Draft { mut skill, fields, .. }, files)| {
+        write::plain(&mut skill.entry, &json!({"uri": skill.uri, "frontmatter": fields, "resources": files}));
+        Arc::new(skill)
+    });
+    skills.collect()
 }
 
 /// Adds each file and directory to the children of its parent.
@@ -362,10 +344,8 @@ fn add_children(nodes: &mut BTreeMap<String, Node>) {
 
 /// Returns the names in a directory, sorted.
 fn names(path: &Path) -> io::Result<Vec<std::ffi::OsString>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(path)?.take(MAX_ENTRIES) {
-        names.push(entry?.file_name());
-    }
+    let names = fs::read_dir(path)?.take(MAX_ENTRIES).map(|entry| Ok(entry?.file_name()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
     names.sort_unstable();
     Ok(names)
 }
@@ -384,24 +364,14 @@ fn digest(bytes: &[u8]) -> String {
 
 /// Returns the URI of a file or a directory.
 fn uri(segments: &[String]) -> String {
-    let segments: Vec<_> = segments.iter().map(|segment| encode(segment)).collect();
+    let segments: Vec<_> = segments.iter().map(|segment| utf8_percent_encode(segment, RESERVED).to_string()).collect();
     format!("skill://{}", segments.join("/"))
 }
 
-/// Percent-encodes the bytes that a segment of a URI must not contain.
+/// The characters that a segment of a URI must not contain.
 ///
 /// See [RFC 3986, 2.3](https://www.rfc-editor.org/rfc/rfc3986#section-2.3).
-fn encode(segment: &str) -> String {
-    let mut encoded = String::with_capacity(segment.len());
-    for byte in segment.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The media type of a directory.
 const DIRECTORY: &str = "inode/directory";
@@ -446,5 +416,23 @@ fn media_type(name: &str, is_text: bool) -> &'static str {
         Some((_, media_type)) => media_type,
         None if is_text => "text/plain",
         None => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_uris_are_encoded() {
+        for (segment, expected) in [
+            ("a-b._~9Z", "a-b._~9Z"),
+            ("a b", "a%20b"),
+            ("é", "%C3%A9"),
+            ("a/b?#%", "a%2Fb%3F%23%25"),
+            ("\u{1}\u{7f}", "%01%7F"),
+        ] {
+            assert_eq!(uri(&["skill".to_owned(), segment.to_owned()]), format!("skill://skill/{expected}"));
+        }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     engine::{Connection, InFlight, Outbox, RequestIds, RequestSource},
     error::FaultClass,
     mutex::Mutex,
-    revision::deprecated,
+    revision::DEPRECATED_HTTP_SSE,
     transport::http::{
         authorization::{admit, insufficient_scope},
         endpoint::Endpoint,
@@ -86,7 +86,7 @@ impl LegacyService {
 
     /// Opens a client's event stream, which starts with the URL for its messages.
     fn open(&self, request: &Parts) -> HttpResponse {
-        deprecated::HTTP_SSE.warn();
+        DEPRECATED_HTTP_SSE.warn();
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
         let sessions = self.endpoint.sessions().local();
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
