@@ -80,6 +80,7 @@ async fn invalid_entries_are_left_out() {
             ),
             2,
         ),
+        ("many icons", with("icons", vec![json!({"src": "https://example.com/a.png"}); 100].into()), 2),
         ("keys of the protocol", with("_meta", json!({"io.modelcontextprotocol/x": 1, "dev.mcp/y": 2, "": 3})), 2),
         ("too many", Value::Array(many), 2000),
         ("too large", (0..8).map(|number| large(&format!("t{number}"))).collect(), 3),
@@ -92,6 +93,8 @@ async fn invalid_entries_are_left_out() {
         let mut client = built.test_client(Revision::V2026_07_28);
         let listed = client.tools().await.unwrap();
         assert_eq!(listed.len(), expected + 2, "{attack}: {:?}", listed.iter().take(9).collect::<Vec<_>>());
+        let icons = listed.iter().map(|tool| tool["icons"].as_array().map_or(0, Vec::len)).max();
+        assert_eq!(icons, Some(if attack == "many icons" { 16 } else { 0 }), "{attack}");
         let texts = format!("{:?}", listed.iter().map(|tool| &tool.0).collect::<Vec<_>>());
         assert!(!texts.contains("javascript") && !texts.contains("io.modelcontextprotocol/x"), "{attack}: {texts}");
         assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{attack}");
@@ -104,7 +107,11 @@ async fn invalid_entries_are_left_out() {
 async fn schemas_of_older_drafts_are_translated_below_every_property() {
     let tuple = json!({"type": "array", "items": [{"type": "string"}], "additionalItems": false});
     let names = ["a", "items", "default", "enum", "const", "examples", "properties"];
-    let properties: Map<String, Value> = names.iter().map(|name| ((*name).to_owned(), tuple.clone())).collect();
+    let mut properties: Map<String, Value> = names.iter().map(|name| ((*name).to_owned(), tuple.clone())).collect();
+    // Values are no schemas.
+    let value = json!({"items": ["x"], "additionalItems": 1});
+    properties
+        .insert("value".to_owned(), json!({"enum": [value], "const": value, "default": value, "examples": [value]}));
     let mut old = tool("old");
     old["inputSchema"] = json!({
         "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties,
@@ -112,6 +119,12 @@ async fn schemas_of_older_drafts_are_translated_below_every_property() {
     let fake = fake::start(move |method, _| lists(method, json!([old]))).await;
     let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
     let mut client = server.test_client(Revision::V2026_07_28);
+    let listed = client.tools().await.unwrap();
+    let listed = listed.iter().find(|tool| tool.name() == "up_old").unwrap();
+    let property = &listed["inputSchema"]["properties"]["value"];
+    for found in [&property["enum"][0], &property["default"], &property["examples"][0]] {
+        assert_eq!(*found, value, "{property}");
+    }
     for name in names {
         for (value, is_refused) in [(json!(["x"]), false), (json!([1]), true), (json!(["x", "y"]), true)] {
             let result = client.call("up_old", json!({ name: value })).await.unwrap();

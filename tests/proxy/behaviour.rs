@@ -14,7 +14,7 @@ use mcp_runtime::{
     Server, ToolResult,
     ask::{Answer, SampleRequest},
     auth::Identity,
-    function::EarlierArguments,
+    function::{EarlierArguments, ResourceEntry},
     model::{Annotations, Audio, Icon, Image, PromptResult, Resource, ResourceResult, Role},
     prompt, resource,
     telemetry::{Telemetry, TraceCarrier},
@@ -185,6 +185,7 @@ fn styles(start: &str, earlier: &EarlierArguments) -> Completions {
 
 pub(crate) fn upstream() -> (BuiltServer, Arc<AtomicUsize>) {
     let running = Arc::<AtomicUsize>::default();
+    let sized = ResourceEntry::new("notes://sized", "sized", async |_: Value, _: Context| "abc").size(3);
     let server = Server::empty("upstream", "1.0.0")
         .with::<echo>()
         .with::<add>()
@@ -199,6 +200,7 @@ pub(crate) fn upstream() -> (BuiltServer, Arc<AtomicUsize>) {
         .with::<note>()
         .with::<notes>()
         .with::<greet>()
+        .with_entry(sized)
         .with_shared(Arc::clone(&running));
     (server.build().unwrap(), running)
 }

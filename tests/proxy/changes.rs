@@ -181,6 +181,23 @@ async fn an_upstream_is_subscribed_to_while_clients_are() {
         third.request("resources/unsubscribe", json!({ "uri": uri })).await.unwrap();
     }
     eventually!(events.lock().unwrap().contains(&"subscribe item://1299".to_owned()));
+    let (mut subscribed, mut most) = (0, 0);
+    for event in &*events.lock().unwrap() {
+        subscribed = if event.starts_with("subscribe") { subscribed + 1 } else { subscribed - 1 };
+        most = most.max(subscribed);
+    }
+    assert!((250..=256).contains(&most), "{most} at the same time");
+}
+
+/// It does not know the method, and will not.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_without_subscriptions_is_asked_once() {
+    let fake = fake::start_stateless(|method, _| lists(method, json!([tool("a")]))).await;
+    let _server = gateway(&fake.address).await.build().unwrap();
+    eventually!(fake.count("subscriptions/listen") == 1);
+    // Longer than the first pause between attempts.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(fake.count("subscriptions/listen"), 1);
 }
 
 /// The first replies of a stateless upstream to attempts to subscribe to its lists, and to read its capabilities again, and how

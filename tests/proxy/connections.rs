@@ -318,6 +318,21 @@ async fn rejected_credentials_are_replaced() {
     assert!(fake.heads.lock().unwrap().iter().any(|head| head.contains("bearer 2")));
 }
 
+/// The same credentials would be rejected again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_with_rejected_credentials_of_the_server_is_not_repeated() {
+    let fake = fake::start(|method, _| match method {
+        "tools/call" => Reply::Head("401 Unauthorized\r\nwww-authenticate: Bearer\r\n".to_owned()),
+        _ => respond(method),
+    })
+    .await;
+    let upstream = Upstream::http(url(&fake.address)).header("authorization", "Bearer a");
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let result = server.test_client(Revision::V2026_07_28).call("up_a", ()).await.unwrap();
+    assert_eq!(result.text(), "up: the upstream is unavailable: it rejects the credentials of this server");
+    assert_eq!(fake.count("tools/call"), 1);
+}
+
 /// The upstream has not processed a call in a session that it no longer knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_an_expired_session_is_repeated() {
