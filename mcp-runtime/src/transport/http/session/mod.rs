@@ -4,7 +4,6 @@
 
 mod directory;
 mod local;
-mod stream_eviction;
 
 #[cfg_attr(not(feature = "cluster"), allow(unused_imports, reason = "only `cluster` shares sessions"))]
 pub(crate) use self::{
