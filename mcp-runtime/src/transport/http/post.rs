@@ -8,9 +8,8 @@ use memchr::memchr;
 use super::{
     authorization,
     endpoint::Endpoint,
-    headers::{SESSION, VERSION},
     limits::too_many_unread,
-    request::HttpRequestSource,
+    request::{HttpRequestSource, SESSION, VERSION},
     request_body::{self, ReceivedBody, RequestBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},

@@ -16,9 +16,8 @@ use http_body_util::{BodyExt as _, LengthLimitError};
 use tokio::{sync::watch, time::Sleep};
 
 use super::{
-    buffers::ReusedBuffer,
     endpoint::Endpoint,
-    limits::SharedLimits,
+    limits::{ReusedBuffer, SharedLimits},
     peers::{Peer, PeerPermit},
     request::HttpRequestSource,
     response::{self, HttpResponse},

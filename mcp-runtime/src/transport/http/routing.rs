@@ -6,9 +6,8 @@ use http::{Method, StatusCode, header::ACCEPT_ENCODING, request::Parts};
 
 use super::{
     endpoint::Endpoint,
-    headers::{self, SESSION, VERSION},
     peers::Peer,
-    request::HttpRequestSource,
+    request::{HttpRequestSource, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded, plain},
     response::{self, HttpResponse},
     session::{ActiveSession, HttpSession, Lookup},
     sse::{
@@ -49,10 +48,10 @@ impl Route {
 /// Returns the response that rejects the request if the body is not plain JSON.
 pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
     let reject = |why| response::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
-    if !headers::is_json(&request.headers) {
+    if !is_json(&request.headers) {
         return Err(Box::new(reject("`Content-Type` must be application/json")));
     }
-    if !headers::is_unencoded(&request.headers) {
+    if !is_unencoded(&request.headers) {
         let mut response = reject("compressed bodies are not supported: `Content-Encoding` must be absent or identity");
         response::set(&mut response, ACCEPT_ENCODING, "identity");
         return Err(Box::new(response));
@@ -67,11 +66,11 @@ pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
 /// Returns the response that rejects the request if its headers are unacceptable, or if its session does not exist.
 pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Box<HttpResponse>> {
     check_content(request)?;
-    if !headers::accepts_json_and_events(&request.headers) {
+    if !accepts_json_and_events(&request.headers) {
         let why = "`Accept` must include both application/json and text/event-stream";
         return Err(Box::new(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why)));
     }
-    let version = headers::plain(&request.headers, &VERSION);
+    let version = plain(&request.headers, &VERSION);
     if let Ok(Some(version)) = version
         && revision::stateless(version).is_some()
     {
@@ -121,7 +120,7 @@ pub(super) async fn session(
     if is_probe || is_stateless(request) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }
-    check_session_version(headers::plain(&request.headers, &VERSION))?;
+    check_session_version(plain(&request.headers, &VERSION))?;
     match find_session(endpoint, request, now)? {
         Found::Session(session) => Ok(session),
         Found::Unloaded => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
@@ -198,7 +197,7 @@ fn missing_session_id() -> Box<HttpResponse> {
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
 pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Box<HttpResponse>> {
     let session = session(endpoint, request, now).await?;
-    if !headers::accepts(&request.headers, "text", "event-stream") {
+    if !accepts(&request.headers, "text", "event-stream") {
         let why = "`Accept` must include text/event-stream";
         return Ok(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why));
     }

@@ -14,11 +14,11 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
-    address::HttpAddress,
     authorization::{AuthorizationService, admit},
     endpoint::Endpoint,
     guard,
     legacy::LegacySessions,
+    options::HttpAddress,
     peers::Remote,
     post::post,
     request::HttpRequestSource,

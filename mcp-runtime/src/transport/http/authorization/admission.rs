@@ -1,19 +1,32 @@
-//! Authenticating a request before its body is read.
+//! Authenticating a request before its body is read, and the responses to requests without sufficient credentials.
 
 use std::{
     future::poll_fn,
+    net::IpAddr,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
-use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 
-use super::refusal;
+use super::Authorization;
 use crate::{
-    auth::{AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Identity, PeerAddr},
+    auth::{
+        AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity, OFFLINE_ACCESS,
+        PeerAddr, Scopes,
+    },
     counters::Counter,
-    transport::http::{endpoint::Endpoint, request_body::RequestBody, response::HttpResponse},
+    engine::{Connection, RequestSource},
+    error::Fault,
+    excerpt::excerpt,
+    transport::http::{
+        endpoint::Endpoint,
+        request::{HttpRequestSource, is_json},
+        request_body::{self, RequestBody, linger},
+        response::{self, HttpResponse},
+    },
 };
 
 /// The maximum size of the credentials of a request in bytes. Longer credentials are rejected before they are examined.
@@ -21,6 +34,13 @@ const MAX_CREDENTIALS_BYTES: usize = 16 << 10;
 
 /// The maximum time for which an authenticator examines a request, after which the request is rejected with status 503.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The maximum size of a body that is read to find out which scopes a rejected request needs. A challenge to a longer
+/// request names only the scopes that every request requires.
+const MAX_EXAMINED_BYTES: usize = 64 << 10;
+
+/// The target of the events of the audit log, which `mcp-runtime-auth` uses, too.
+const AUDIT: &str = "mcp_runtime::audit";
 
 /// A request whose sender may use the server.
 pub(in crate::transport::http) struct Admitted<B> {
@@ -78,7 +98,7 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
             };
             outcome.count();
             authorization.set_unavailable(outcome == Counter::AuthenticatorUnavailable);
-            return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await);
+            return Err(unauthenticated(authorization, endpoint, &error, parts, body, now).await);
         }
     };
     authorization.set_unavailable(false);
@@ -91,7 +111,7 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     if is_sufficient {
         return Ok(Admitted { parts, body, response_headers });
     }
-    let response = refusal::insufficient_base_scope(endpoint, parts, body, now).await;
+    let response = insufficient_base_scope(endpoint, parts, body, now).await;
     Err(Box::new(ResponseHeaders(response_headers).add_to(response)))
 }
 
@@ -121,7 +141,7 @@ fn panicked() -> AuthenticationError {
 ///
 /// See [Token requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#token-requirements).
 fn check_credentials(request: &Parts) -> Result<(), AuthenticationError> {
-    let mut headers = request.headers.get_all(AUTHORIZATION).iter();
+    let mut headers = request.headers.get_all(header::AUTHORIZATION).iter();
     let first = headers.next();
     if headers.next().is_some() {
         return Err(AuthenticationError::malformed("expected only one `Authorization` header"));
@@ -140,4 +160,206 @@ fn check_credentials(request: &Parts) -> Result<(), AuthenticationError> {
         return Err(AuthenticationError::malformed(message));
     }
     Ok(())
+}
+
+/// Responds to a request whose sender could not be identified.
+async fn unauthenticated<B: RequestBody>(
+    authorization: &Authorization,
+    endpoint: &Endpoint,
+    error: &AuthenticationError,
+    request: Parts,
+    body: B,
+    now: Instant,
+) -> Box<HttpResponse> {
+    log(error, &request);
+    let mut challenges = authorization.challenges();
+    let status = match error.kind() {
+        Kind::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Malformed => StatusCode::BAD_REQUEST,
+        _ => StatusCode::UNAUTHORIZED,
+    };
+    let code = match error.kind() {
+        Kind::Malformed => Some("invalid_request"),
+        Kind::Invalid => Some("invalid_token"),
+        _ => None,
+    };
+    if error.challenges().is_empty() {
+        let with_error = |challenge: Challenge| match code {
+            Some(code) => {
+                challenge.with_parameter("error", code).with_parameter("error_description", &excerpt(error.message()))
+            }
+            None => challenge,
+        };
+        challenges = challenges.into_iter().map(with_error).collect();
+    } else {
+        challenges = error.challenges().iter().fold(challenges, merge);
+    }
+    let metadata_url = authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, &request);
+    let scopes = if status == StatusCode::UNAUTHORIZED {
+        needed_scopes(endpoint, &Arc::new(HttpRequestSource::new(request, endpoint)), body, now).await
+    } else {
+        discard(endpoint, &request, body);
+        Vec::new()
+    };
+    let mut response = response::invalid_request(status, error.message());
+    if let Kind::Unavailable { retry_after } = error.kind() {
+        set_retry_after(&mut response, retry_after);
+    } else {
+        add_challenges(&mut response, challenges, &scopes, metadata_url.as_deref());
+    }
+    response.headers_mut().extend(error.response_headers().clone());
+    Box::new(response)
+}
+
+/// Responds to a request whose sender lacks scopes that every request requires.
+async fn insufficient_base_scope<B: RequestBody>(
+    endpoint: &Endpoint,
+    request: Parts,
+    body: B,
+    now: Instant,
+) -> HttpResponse {
+    let source = Arc::new(HttpRequestSource::new(request, endpoint));
+    let required = needed_scopes(endpoint, &source, body, now).await;
+    let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
+    forbidden(endpoint, source.request(), &required, message)
+}
+
+/// Responds to a request whose sender lacks scopes for the operation. `message` is the JSON-RPC error.
+pub(in crate::transport::http) fn insufficient_scope(
+    endpoint: &Endpoint,
+    source: &HttpRequestSource,
+    message: Vec<u8>,
+) -> HttpResponse {
+    forbidden(endpoint, source.request(), &source.demanded_scopes(), message)
+}
+
+/// Responds with a challenge that names scopes: status 403, or 401 if the sender is unknown.
+fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message: Vec<u8>) -> HttpResponse {
+    let identity = response::identity(request);
+    let (status, error) = match identity {
+        Some(_) => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
+        None => (StatusCode::UNAUTHORIZED, None),
+    };
+    let principal = identity.map(|identity| identity.principal());
+    tracing::info!(
+        target: AUDIT,
+        event = "refusal",
+        principal,
+        peer = peer(request).map(tracing::field::display),
+        reason = "insufficient scope",
+        scopes = required.join(" "),
+        path = request.uri.path(),
+        "request without sufficient scopes rejected"
+    );
+    let (challenges, metadata_url) = match endpoint.authorization() {
+        Some(authorization) => (
+            authorization.challenges(),
+            authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, request),
+        ),
+        None => (vec![Challenge::new("Bearer")], None),
+    };
+    let challenges = challenges.into_iter().map(|challenge| match error {
+        Some(error) => challenge.with_parameter("error", error),
+        None => challenge,
+    });
+    let mut response = response::json(status, message);
+    add_challenges(&mut response, challenges.collect(), required, metadata_url.as_deref());
+    response
+}
+
+/// Returns the scopes that a request needs, including the scopes that every request requires.
+async fn needed_scopes<B: RequestBody>(
+    endpoint: &Endpoint,
+    source: &Arc<HttpRequestSource>,
+    body: B,
+    now: Instant,
+) -> Vec<String> {
+    let request = source.request();
+    let is_examined = request.method == Method::POST
+        && is_json(&request.headers)
+        && body.size_hint().upper().is_none_or(|bytes| bytes <= MAX_EXAMINED_BYTES as u64)
+        && endpoint.engine().registry().requires_scopes();
+    let mut scopes = Scopes::default();
+    if !is_examined {
+        discard(endpoint, request, body);
+    } else if let Ok(body) = request_body::read_up_to(MAX_EXAMINED_BYTES, endpoint, source, body, now).await {
+        let mut connection = Connection::for_exchange(now, Arc::clone(endpoint.engine()));
+        connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
+        scopes = connection.required_scopes(body.bytes().trim_ascii());
+    }
+    endpoint.engine().profile.access.to_request(response::identity(request), scopes)
+}
+
+/// Reads the body of a rejected request for a while, since most clients read the response only afterwards.
+fn discard<B: RequestBody>(endpoint: &Endpoint, request: &Parts, body: B) {
+    if request.method == Method::POST {
+        linger(request, Box::pin(body), endpoint.options().max_body_bytes);
+    }
+}
+
+/// Adds a challenge, or its parameters to the challenge of the same scheme.
+fn merge(mut challenges: Vec<Challenge>, added: &Challenge) -> Vec<Challenge> {
+    match challenges.iter_mut().find(|challenge| challenge.scheme().eq_ignore_ascii_case(added.scheme())) {
+        Some(challenge) => {
+            for (name, value) in added.parameters() {
+                *challenge = challenge.clone().with_parameter(name.to_owned(), value);
+            }
+        }
+        None => challenges.push(added.clone()),
+    }
+    challenges
+}
+
+/// Adds a `WWW-Authenticate` header for each challenge.
+fn add_challenges(
+    response: &mut HttpResponse,
+    challenges: Vec<Challenge>,
+    scopes: &[String],
+    metadata_url: Option<&str>,
+) {
+    let scopes: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| *scope != OFFLINE_ACCESS).collect();
+    for mut challenge in challenges {
+        if !scopes.is_empty() {
+            challenge = challenge.with_parameter("scope", &scopes.join(" "));
+        }
+        if let Some(url) = metadata_url {
+            challenge = challenge.with_parameter("resource_metadata", url);
+        }
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from(&challenge));
+    }
+}
+
+fn set_retry_after(response: &mut HttpResponse, after: Duration) {
+    let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+}
+
+/// Logs that a request was rejected. Requests without credentials are part of the normal flow.
+fn log(error: &AuthenticationError, request: &Parts) {
+    let (reason, detail) = (excerpt(error.message()), error.detail().map(excerpt));
+    let (method, path) = (&request.method, request.uri.path());
+    match error.kind() {
+        Kind::Missing => tracing::debug!(%method, path, "request without credentials rejected"),
+        Kind::Unavailable { .. } => {
+            tracing::warn!(%reason, detail = detail.as_deref(), "authentication is unavailable")
+        }
+        kind => {
+            let what = if kind == Kind::Malformed { "malformed" } else { "invalid" };
+            tracing::info!(
+                target: AUDIT,
+                %reason,
+                detail = detail.as_deref(),
+                %method,
+                path,
+                event = "refusal",
+                peer = peer(request).map(tracing::field::display),
+                "{what} credentials rejected"
+            );
+        }
+    }
+}
+
+/// Returns the address of the sender of an authenticated request.
+fn peer(request: &Parts) -> Option<IpAddr> {
+    request.extensions.get::<PeerAddr>().map(|peer| peer.0.ip())
 }

@@ -6,10 +6,9 @@
 //! See [Authorization](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization).
 
 mod admission;
-mod refusal;
 mod routes;
 
-pub(super) use self::{admission::admit, refusal::insufficient_scope};
+pub(super) use admission::{admit, insufficient_scope};
 pub use routes::AuthorizationService;
 
 use std::sync::{

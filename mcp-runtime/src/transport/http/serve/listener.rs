@@ -4,12 +4,12 @@ use std::io;
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::stream::Stream;
+use super::connection::Stream;
 #[cfg(feature = "tls")]
 use super::tls::Certificate;
 #[cfg(unix)]
 use super::unix::SocketListener;
-use crate::transport::http::{address::HttpAddress, peers::Remote};
+use crate::transport::http::{options::HttpAddress, peers::Remote};
 #[cfg(feature = "tls")]
 use std::{path::PathBuf, sync::Arc};
 #[cfg(unix)]
