@@ -71,7 +71,7 @@ impl Endpoint {
         options: HttpOptions,
     ) -> Self {
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(sessions.local())));
-        let peer = limits.peers.address(None);
+        let peer = limits.peers.remote(Remote::Unknown);
         let shared = Shared {
             engine,
             authorization,
@@ -218,17 +218,20 @@ impl Endpoint {
 
     /// Lets the readiness check fail, and waits for `delay`, in which load balancers notice it. All requests are still served.
     pub(super) async fn drain(&self, delay: Duration) {
-        self.shared().shutdown.send_if_modified(|phase| {
-            let is_running = *phase == ShutdownPhase::Running;
-            if is_running {
-                *phase = ShutdownPhase::Draining;
-            }
-            is_running
-        });
+        self.enter(ShutdownPhase::Draining);
         if !delay.is_zero() {
             tracing::info!(?delay, "shutting down: waiting until load balancers have noticed");
             tokio::time::sleep(delay).await;
         }
+    }
+
+    /// Begins a phase of the shutdown, unless it has begun already.
+    fn enter(&self, next: ShutdownPhase) {
+        self.shared().shutdown.send_if_modified(|phase| {
+            let is_earlier = *phase < next;
+            *phase = next.max(*phase);
+            is_earlier
+        });
     }
 
     /// Returns why the endpoint should not receive requests, or `None` if it should.
@@ -242,20 +245,13 @@ impl Endpoint {
     /// Returns whether the authenticator could examine the last request, as text. Returns `None` without an
     /// authenticator.
     pub(super) fn authenticator_state(&self) -> Option<&'static str> {
-        let authorization = self.shared().authorization.as_ref()?;
-        Some(if authorization.is_unavailable() { "unavailable" } else { "ok" })
+        Some(if self.authorization()?.is_unavailable() { "unavailable" } else { "ok" })
     }
 
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls
     /// continue.
     pub(super) fn end_subscriptions(&self) {
-        self.shared().shutdown.send_if_modified(|phase| {
-            let is_earlier = *phase < ShutdownPhase::SubscriptionsEnded;
-            if is_earlier {
-                *phase = ShutdownPhase::SubscriptionsEnded;
-            }
-            is_earlier
-        });
+        self.enter(ShutdownPhase::SubscriptionsEnded);
     }
 
     /// Ends subscriptions, waits for the messages that are being received and then for the calls in flight, for at most
@@ -285,8 +281,8 @@ impl Endpoint {
 
     /// Ends every stream and session.
     pub(super) fn close(&self) {
-        self.shared().shutdown.send_replace(ShutdownPhase::Closed);
-        self.shared().sessions.local().close_all();
+        self.enter(ShutdownPhase::Closed);
+        self.sessions().local().close_all();
     }
 
     /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].

@@ -128,11 +128,11 @@ impl SharedLimits {
     /// Checks that there is memory for the response of another call. Streams have the same amount of memory as
     /// complete responses.
     fn check_response_memory(&self, peer: &Peer) -> Result<(), Fault> {
-        let max = self.response_memory.max();
+        let max = self.response_memory.max;
         let is_full = self.response_memory.available_to(peer) < max / FREE_FRACTION;
-        let (own, all) = (peer.stream_bytes().load(Ordering::Relaxed), self.sessions.memory().used());
+        let (own, all) = (peer.stream_bytes.load(Ordering::Relaxed), self.sessions.memory().used());
         let others = all.saturating_sub(own);
-        let has_streams = all > max || own > self.response_memory.share().of(max.saturating_sub(others));
+        let has_streams = all > max || own > self.response_memory.share.of(max.saturating_sub(others));
         if is_full || has_streams { Err(too_many_unread()) } else { Ok(()) }
     }
 
@@ -193,9 +193,9 @@ impl SharedLimits {
 impl EndpointStats for SharedLimits {
     fn add_to(&self, buffers: &mut EndpointBuffers) {
         let Self { body_memory, response_memory, sessions, .. } = self;
-        buffers.requests.add(body_memory.max() - body_memory.free(), body_memory.max());
-        buffers.responses.add(response_memory.max() - response_memory.free(), response_memory.max());
-        buffers.streams.add(sessions.memory().used(), response_memory.max());
+        buffers.requests.add(body_memory.max - body_memory.free(), body_memory.max);
+        buffers.responses.add(response_memory.max - response_memory.free(), response_memory.max);
+        buffers.streams.add(sessions.memory().used(), response_memory.max);
     }
 }
 

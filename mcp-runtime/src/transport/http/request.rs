@@ -132,11 +132,11 @@ impl RequestHead for HttpRequestSource {
     }
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
-        Some(self.peer().blocking_share())
+        Some(&self.peer().blocking_share)
     }
 
     fn check_share(&self) -> Option<&Arc<Semaphore>> {
-        Some(self.peer().check_share())
+        Some(&self.peer().check_share)
     }
 }
 
@@ -327,7 +327,7 @@ mod tests {
         }
         let server = Server::empty("test", "0").build().unwrap();
         let service = server.into_http_service(HttpOptions::default()).unwrap();
-        HttpRequestSource::new(parts, service.endpoint())
+        HttpRequestSource::new(parts, &service.endpoint)
     }
 
     #[test]

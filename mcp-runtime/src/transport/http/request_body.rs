@@ -260,7 +260,7 @@ mod tests {
     use http_body_util::{Full, Limited};
 
     use super::*;
-    use crate::transport::http::{options::HttpOptions, session::LocalSessions};
+    use crate::transport::http::{options::HttpOptions, peers::Remote, session::LocalSessions};
 
     /// Returns limits with memory for four bodies of 10,000 bytes.
     fn limits() -> SharedLimits {
@@ -279,7 +279,7 @@ mod tests {
             timeout: Duration::MAX,
             deadline: None,
             limits,
-            peer: &limits.peers.address(None),
+            peer: &limits.peers.remote(Remote::Unknown),
         };
         match reading.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(read) => read.map(|()| reading.received),
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn chunks_are_joined_and_counted() {
         let limits = limits();
-        let peer = limits.peers.address(None);
+        let peer = limits.peers.remote(Remote::Unknown);
         let mut received = ReceivedBody::new(Instant::now(), limits.start_receiving(0));
         let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for (chunk, count) in whole.chunks(1000).zip(1..) {

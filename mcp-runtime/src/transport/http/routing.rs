@@ -81,9 +81,9 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
         return Ok(Route::Unrouted(rejection));
     }
     Ok(match find_session(endpoint, request, now)? {
-        Found::Session(session) => Route::Session(session),
-        Found::Unloaded => Route::Unloaded,
-        Found::Unnamed => Route::Unrouted(missing_session_id()),
+        Some(Lookup::Found(session)) => Route::Session(session),
+        Some(Lookup::Unloaded) => Route::Unloaded,
+        None => Route::Unrouted(missing_session_id()),
     })
 }
 
@@ -122,32 +122,19 @@ pub(super) async fn session(
     }
     check_session_version(plain(&request.headers, &VERSION))?;
     match find_session(endpoint, request, now)? {
-        Found::Session(session) => Ok(session),
-        Found::Unloaded => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
-        Found::Unnamed => Err(missing_session_id()),
+        Some(Lookup::Found(session)) => Ok(session),
+        Some(Lookup::Unloaded) => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
+        None => Err(missing_session_id()),
     }
 }
 
-/// The session that a request names.
-enum Found {
-    Session(ActiveSession),
-    /// The session is unknown to this replica, or outdated.
-    Unloaded,
-    /// The request names no session.
-    Unnamed,
-}
-
-/// Finds the session that a request names, without waiting for the backend.
-fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Found, Box<HttpResponse>> {
+/// Finds the session that a request names, without waiting for the backend. Returns `None` if it names no session.
+fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Option<Lookup>, Box<HttpResponse>> {
     let mut ids = request.headers.get_all(&SESSION).iter();
-    let Some(id) = ids.next() else { return Ok(Found::Unnamed) };
+    let Some(id) = ids.next() else { return Ok(None) };
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let id = id.ok_or_else(|| Box::new(session_not_found()))?;
-    match endpoint.sessions().look_up(id, response::principal(request), now) {
-        Lookup::Found(session) => Ok(Found::Session(session)),
-        Lookup::Unloaded => Ok(Found::Unloaded),
-        Lookup::Missing => Err(Box::new(session_not_found())),
-    }
+    let found = id.and_then(|id| endpoint.sessions().look_up(id, response::principal(request), now));
+    found.map(Some).ok_or_else(|| Box::new(session_not_found()))
 }
 
 /// Finds the session that a request names in the backend.

@@ -1,17 +1,14 @@
 //! Authenticating a request before its body is read, and the responses to requests without sufficient credentials.
 
 use std::{
-    future::poll_fn,
     net::IpAddr,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::Poll,
     time::{Duration, Instant},
 };
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 
-use super::Authorization;
+use super::{Authorization, until_panic};
 use crate::{
     auth::{
         AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity, OFFLINE_ACCESS,
@@ -42,22 +39,6 @@ const MAX_EXAMINED_BYTES: usize = 64 << 10;
 /// The target of the events of the audit log, which `mcp-runtime-auth` uses, too.
 const AUDIT: &str = "mcp_runtime::audit";
 
-/// A request whose sender may use the server.
-pub(in crate::transport::http) struct Admitted<B> {
-    /// The head, whose extensions contain the identity of the sender if the server authenticates.
-    pub(in crate::transport::http) parts: Parts,
-    pub(in crate::transport::http) body: B,
-    /// The headers that the authenticator adds to the response.
-    response_headers: Option<HeaderMap>,
-}
-
-impl<B> Admitted<B> {
-    /// Separates the request from the headers for its response.
-    pub(in crate::transport::http) fn split(self) -> (Parts, B, ResponseHeaders) {
-        (self.parts, self.body, ResponseHeaders(self.response_headers))
-    }
-}
-
 /// The headers that an authenticator adds to a response.
 pub(in crate::transport::http) struct ResponseHeaders(Option<HeaderMap>);
 
@@ -71,7 +52,7 @@ impl ResponseHeaders {
 }
 
 /// Authenticates the sender of a request, if the server has an authenticator, and checks that the sender has the scopes
-/// that every request requires.
+/// that every request requires. Returns the request, whose extensions then contain the identity of the sender.
 ///
 /// # Errors
 ///
@@ -81,14 +62,14 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     mut parts: Parts,
     body: B,
     now: Instant,
-) -> Result<Admitted<B>, Box<HttpResponse>> {
+) -> Result<(Parts, B, ResponseHeaders), Box<HttpResponse>> {
     let Some(authorization) = endpoint.authorization() else {
-        return Ok(Admitted { parts, body, response_headers: None });
+        return Ok((parts, body, ResponseHeaders(None)));
     };
     if let Some(address) = endpoint.sender_of(&parts).address() {
         parts.extensions.insert(PeerAddr(address));
     }
-    let identity = match identify(authorization.authenticator(), &parts).await {
+    let identity = match identify(&*authorization.authenticator, &parts).await {
         Ok(identity) => identity,
         Err(error) => {
             let outcome = match error.kind() {
@@ -103,39 +84,35 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     };
     authorization.set_unavailable(false);
     let (identity, response_headers) = identity.take_response_headers();
+    let response_headers = ResponseHeaders(response_headers);
     let access = &endpoint.engine().profile.access;
     let is_sufficient = access.grants(Some(&identity), &access.base);
     parts.extensions.insert(identity);
     let outcome = if is_sufficient { Counter::Authenticated } else { Counter::InsufficientScope };
     outcome.count();
     if is_sufficient {
-        return Ok(Admitted { parts, body, response_headers });
+        return Ok((parts, body, response_headers));
     }
     let response = insufficient_base_scope(endpoint, parts, body, now).await;
-    Err(Box::new(ResponseHeaders(response_headers).add_to(response)))
+    Err(Box::new(response_headers.add_to(response)))
 }
 
 /// Identifies the sender of a request.
 async fn identify(authenticator: &dyn Authenticator, request: &Parts) -> Result<Identity, AuthenticationError> {
     check_credentials(request)?;
-    let call = || authenticator.authenticate(request);
-    let Ok(mut running) = catch_unwind(AssertUnwindSafe(call)) else { return Err(panicked()) };
-    let guarded = poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(Err(panicked())))
-    });
-    let result = tokio::time::timeout(TIMEOUT, guarded).await;
-    result.unwrap_or_else(|_| {
-        Err(AuthenticationError::unavailable(RETRY_AFTER, "the credentials could not be verified in time"))
-    })
+    let why = match tokio::time::timeout(TIMEOUT, until_panic(|| authenticator.authenticate(request))).await {
+        Ok(Some(result)) => return result,
+        Ok(None) => {
+            tracing::error!("the authenticator panicked, so the request is rejected");
+            "the credentials could not be verified"
+        }
+        Err(_) => "the credentials could not be verified in time",
+    };
+    Err(AuthenticationError::unavailable(RETRY_AFTER, why))
 }
 
 /// The time after which a client may retry if the authenticator has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-fn panicked() -> AuthenticationError {
-    tracing::error!("the authenticator panicked, so the request is rejected");
-    AuthenticationError::unavailable(RETRY_AFTER, "the credentials could not be verified")
-}
 
 /// Rejects credentials that no authenticator may accept.
 ///

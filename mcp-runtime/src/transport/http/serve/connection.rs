@@ -258,7 +258,8 @@ impl Sleep for RequestSleep {}
 /// The limit on the number of connections.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
-    pool: Arc<Pool>,
+    /// One permit for each connection.
+    pub(super) pool: Arc<Pool>,
     #[cfg(feature = "tls")]
     handshakes: Pool,
     rejections: Arc<Semaphore>,
@@ -279,12 +280,6 @@ impl ConnectionLimit {
             rejection: if is_tls { Bytes::new() } else { rejection().into() },
             last_warning: None,
         }
-    }
-
-    /// Returns the pool with one permit for each connection.
-    #[cfg(feature = "tls")]
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
     }
 
     /// Returns the connection with its permit, or rejects it and returns `None` if there are too many, over all peers

@@ -39,8 +39,9 @@ const MAX_UNSENT_BYTES: u32 = 128 << 10;
 #[derive(Debug)]
 pub struct Listener {
     acceptor: Acceptor,
+    /// The certificate with which connections are encrypted, if they are.
     #[cfg(feature = "tls")]
-    certificate: Option<Arc<Certificate>>,
+    pub(super) certificate: Option<Arc<Certificate>>,
 }
 
 #[derive(Debug)]
@@ -132,12 +133,6 @@ impl Listener {
         }
         self.certificate = Some(Arc::new(Certificate::open(certificate.into(), key.into())?));
         Ok(self)
-    }
-
-    /// Returns the certificate with which connections are encrypted, if they are.
-    #[cfg(feature = "tls")]
-    pub(super) fn certificate(&self) -> Option<&Arc<Certificate>> {
-        self.certificate.as_ref()
     }
 
     /// Returns whether connections are encrypted.

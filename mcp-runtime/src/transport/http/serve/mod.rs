@@ -14,7 +14,6 @@ pub use listener::Listener;
 use std::{
     convert::Infallible,
     error::Error,
-    fmt,
     future::pending,
     io,
     pin::{Pin, pin},
@@ -29,9 +28,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
 };
-use tower_http::cors::Cors;
-use tower_layer::Layer as _;
-use tower_service::Service;
 
 use self::connection::{ConnectionLimit, SharedTimer, Socket};
 #[cfg(feature = "tls")]
@@ -40,12 +36,12 @@ use self::tls::{Certificate, is_http2};
 use crate::transport::http::peers::Pool;
 use crate::{
     backend::Backoff,
+    debug::debug,
     race::race,
     transport::{
         self,
         http::{
             authorization::AuthorizationService,
-            guard,
             legacy::LegacyService,
             options::{ListenerOptions, MAX_HEADERS},
             peers::{PeerPermit, Remote},
@@ -114,20 +110,17 @@ impl Serve {
 
     /// Serves without checking whether the server may start.
     pub(crate) async fn run(self) {
-        let grace = self.service.endpoint().engine().profile.limits.grace_period;
+        let grace = self.service.endpoint.engine().profile.limits.grace_period;
         let stop = self.stop.unwrap_or_else(|| {
             let time_to_end = self.options.drain_delay.saturating_add(grace);
             Box::pin(transport::shutdown_signal(time_to_end))
         });
         let drain_delay = self.options.drain_delay;
-        let mut connection_limit = ConnectionLimit::new(
-            &self.options,
-            self.service.endpoint().options().max_peer_share,
-            self.listener.is_tls(),
-        );
-        let (listener, router) = (self.listener, Router::new(self.service, self.options));
+        let mut connection_limit =
+            ConnectionLimit::new(&self.options, self.service.endpoint.options().max_peer_share, self.listener.is_tls());
+        let (listener, router) = (self.listener, Router { service: self.service, options: Arc::new(self.options) });
         let connections = watch::Sender::new(());
-        let endpoint = router.service.endpoint().clone();
+        let endpoint = router.service.endpoint.clone();
         let stop = async move {
             stop.await;
             endpoint.drain(drain_delay).await;
@@ -139,16 +132,15 @@ impl Serve {
                 Err(Ok((stream, remote))) => {
                     backoff.reset();
                     let router = Arc::new(router.for_remote(remote, listener.is_tls()));
-                    let endpoint = router.service.endpoint();
+                    let endpoint = &router.service.endpoint;
                     let Some((stream, permit)) = connection_limit.admit(stream, endpoint.peer()) else { continue };
                     let options = &router.options;
                     let reader = Arc::clone(endpoint.reader());
                     let socket = Socket::new(stream, options.write_timeout, options.min_read_rate, reader);
                     #[cfg(feature = "tls")]
-                    if let Some(certificate) = listener.certificate() {
+                    if let Some(certificate) = &listener.certificate {
                         if let Some(handshake) = connection_limit.admit_handshake(endpoint.peer()) {
-                            let (certificate, requests) =
-                                (Arc::clone(certificate), Arc::clone(connection_limit.pool()));
+                            let (certificate, requests) = (Arc::clone(certificate), Arc::clone(&connection_limit.pool));
                             let stop = connections.subscribe();
                             spawn(remote, permit, router.serve_tls(socket, certificate, handshake, requests, stop));
                         }
@@ -167,7 +159,7 @@ impl Serve {
             }
         }
         drop(listener);
-        let endpoint = router.service.endpoint().clone();
+        let endpoint = router.service.endpoint.clone();
         router.shut_down(connections, grace).await;
         endpoint.flush(grace).await;
     }
@@ -190,12 +182,7 @@ impl IntoFuture for Serve {
     }
 }
 
-impl fmt::Debug for Serve {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listener, options, .. } = self;
-        f.debug_struct("Serve").field("listener", listener).field("options", options).finish_non_exhaustive()
-    }
-}
+debug!(Serve, self, listener: self.listener, options: self.options);
 
 type ConnectionResult = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -213,27 +200,13 @@ fn spawn(remote: Remote, permit: PeerPermit, connection: impl Future<Output = Co
 #[derive(Debug, Clone)]
 struct Router {
     service: HttpService,
-    legacy: Option<Cors<LegacyService>>,
     options: Arc<ListenerOptions>,
 }
 
 impl Router {
-    fn new(service: HttpService, options: ListenerOptions) -> Self {
-        let endpoint = service.endpoint();
-        let legacy =
-            || guard::cors(endpoint.options()).layer(LegacyService::new(endpoint.clone(), service.legacy().clone()));
-        let legacy = options.legacy_sse.then(legacy);
-        Self { service, legacy, options: Arc::new(options) }
-    }
-
     /// Returns the same router for the requests of one connection.
     fn for_remote(&self, remote: Remote, is_tls: bool) -> Self {
-        let service = self.service.for_remote(remote, is_tls);
-        let mut legacy = self.legacy.clone();
-        if let Some(legacy) = &mut legacy {
-            legacy.get_mut().set_endpoint(service.endpoint().clone());
-        }
-        Self { service, legacy, options: Arc::clone(&self.options) }
+        Self { service: self.service.for_remote(remote, is_tls), options: Arc::clone(&self.options) }
     }
 
     /// Serves a connection until it ends. From the shutdown of the listener on, only until the current request ends.
@@ -284,14 +257,14 @@ impl Router {
         if !is_http2(&stream) {
             return Box::pin(self.serve(stream, stop)).await;
         }
-        let (options, endpoint) = (Arc::clone(&self.options), self.service.endpoint().clone());
+        let (options, endpoint) = (Arc::clone(&self.options), self.service.endpoint.clone());
         let remote = endpoint.remote();
         let admit = move || requests.try_acquire(endpoint.peer(), 1);
         let respond = move |request| {
             // The client may read some responses and not others, so each request has a reader of its own.
             let router = Arc::new(self.for_remote(remote, true));
             // Boxed, since hyper moves the future several times.
-            (Arc::clone(router.service.endpoint().reader()), Box::pin(router.respond(request)))
+            (Arc::clone(router.service.endpoint.reader()), Box::pin(router.respond(request)))
         };
         Ok(Box::pin(http2::serve(stream, &options, admit, respond, stop)).await?)
     }
@@ -314,7 +287,7 @@ impl Router {
     /// Returns whether a path is the endpoint's, with or without a slash at its end.
     fn is_endpoint(&self, path: &str) -> bool {
         let without_slash = |path: &'_ str| path.strip_suffix('/').map(str::len).unwrap_or(path.len());
-        let own = &self.service.endpoint().options().path;
+        let own = &self.service.endpoint.options().path;
         path == own || path[..without_slash(path)] == own[..without_slash(own)]
     }
 
@@ -325,22 +298,24 @@ impl Router {
             return response::health(None, None);
         }
         if self.options.readiness_path.as_deref() == Some(path) {
-            let endpoint = self.service.endpoint();
+            let endpoint = &self.service.endpoint;
             return response::health(endpoint.unready().await, endpoint.authenticator_state());
         }
-        if AuthorizationService::serves(self.service.endpoint(), path) {
+        if AuthorizationService::serves(&self.service.endpoint, path) {
             return self.service.authorization_service().respond(request).await;
         }
-        if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
-            return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});
+        if self.options.legacy_sse && LegacyService::serves(path) {
+            let HttpService { endpoint, legacy, .. } = &self.service;
+            let handle = |request| LegacyService::new(endpoint.clone(), legacy.clone()).respond(request);
+            return self.service.with_cors(request, handle).await.unwrap_or_else(|never| match never {});
         }
-        let why = format!("path not found: the MCP endpoint is `{}`", self.service.endpoint().options().path);
+        let why = format!("path not found: the MCP endpoint is `{}`", self.service.endpoint.options().path);
         response::invalid_request(StatusCode::NOT_FOUND, &why)
     }
 
     /// Ends subscriptions, waits for calls in flight, then ends the remaining streams and connections.
     async fn shut_down(self, connections: watch::Sender<()>, grace: Duration) {
-        let endpoint = self.service.endpoint();
+        let endpoint = &self.service.endpoint;
         endpoint.end_subscriptions();
         // Closes idle connections at once.
         let _ = connections.send(());

@@ -100,12 +100,11 @@ pub(crate) struct Sessions {
     shared: Option<Arc<dyn SharedSessions>>,
 }
 
-/// The outcome of looking a session up without waiting.
+/// A session that was looked up without waiting.
 pub(crate) enum Lookup {
     Found(ActiveSession),
     /// The session is unknown to this process, or outdated. [`Sessions::load`] finds it.
     Unloaded,
-    Missing,
 }
 
 impl Sessions {
@@ -146,16 +145,15 @@ impl Sessions {
         }
     }
 
-    /// Looks a session up, and keeps it from becoming idle.
-    pub(crate) fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Lookup {
+    /// Looks a session up, and keeps it from becoming idle. Returns `None` if it does not exist.
+    pub(crate) fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<Lookup> {
         match (self.local.find(id, principal, now), &self.shared) {
             (Some(found), Some(shared)) if !shared.is_outdated(&found.session.session, now) => {
                 shared.used(&found.session.session);
-                Lookup::Found(found)
+                Some(Lookup::Found(found))
             }
-            (Some(found), None) => Lookup::Found(found),
-            (_, Some(_)) => Lookup::Unloaded,
-            (None, None) => Lookup::Missing,
+            (_, Some(_)) => Some(Lookup::Unloaded),
+            (found, None) => found.map(Lookup::Found),
         }
     }
 

@@ -123,7 +123,7 @@ impl LocalSessions {
             .or_else(|| {
                 // The session of another peer is of no use to a peer that is at its share.
                 let used = peer.used(Resource::Sessions);
-                let is_at_share = self.pool.free() > 0 || self.pool.share().of(used + 1) <= used;
+                let is_at_share = self.pool.free() > 0 || self.pool.share.of(used + 1) <= used;
                 let mut tables = self.tables.each_ref().map(Mutex::lock);
                 let evicted = evict_idle(&mut tables, is_at_share.then_some(peer));
                 drop(tables);
@@ -271,7 +271,7 @@ impl StreamEviction {
         // In the reverse order of their eviction.
         let order = |stream: &AbandonedStream<'_>| Reverse((stream.has_unsent, stream.opened));
         peers.iter_mut().for_each(|(_, abandoned)| abandoned.sort_unstable_by_key(order));
-        let kept = |peer: &Peer| peer.stream_bytes().load(Ordering::Relaxed);
+        let kept = |peer: &Peer| peer.stream_bytes.load(Ordering::Relaxed);
         let mut by_kept: BinaryHeap<_> = peers.iter().enumerate().map(|(at, (peer, _))| (kept(peer), at)).collect();
         let mut lost = 0;
         while self.memory.used() > target

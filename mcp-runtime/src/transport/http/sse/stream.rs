@@ -37,7 +37,7 @@ pub(crate) struct StreamMemory {
 impl StreamMemory {
     /// Returns the memory of the streams of one peer, whose use counts towards the total.
     pub(crate) fn of_peer(&self, peer: &Peer) -> Self {
-        Self { meter: self.meter.with_part(peer.stream_bytes()), max: self.max }
+        Self { meter: self.meter.with_part(&peer.stream_bytes), max: self.max }
     }
 
     /// Counts bytes until the returned value is dropped.
