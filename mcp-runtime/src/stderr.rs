@@ -7,12 +7,12 @@
 use std::{
     io::{self, Write},
     mem,
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Condvar, OnceLock, PoisonError},
     thread,
     time::Duration,
 };
 
-use crate::{counters::Counter, debug::debug};
+use crate::{counters::Counter, debug::debug, mutex::Mutex};
 
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
@@ -100,7 +100,7 @@ impl LossyWriter {
 
     /// Appends text, or drops all of it if it does not fit.
     pub(crate) fn push(&self, text: &[u8]) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if state.pending.len() + text.len() > self.0.capacity {
             state.dropped += text.len();
             Counter::DroppedLogLines.add(text.split_inclusive(|byte| *byte == b'\n').count() as u64);
@@ -117,7 +117,7 @@ impl LossyWriter {
 
     /// Returns the number of bytes that wait to be written.
     pub(crate) fn pending(&self) -> usize {
-        self.0.lock().pending.len()
+        self.0.state.lock().pending.len()
     }
 
     /// Starts the thread that writes to `out`. If that fails, no output is written.
@@ -130,7 +130,7 @@ impl LossyWriter {
     /// Waits until everything is written, for at most `timeout`.
     fn flush_within(&self, timeout: Duration) {
         let is_busy = |state: &mut State| state.is_writing || state.has_output();
-        let _ = self.0.changed.wait_timeout_while(self.0.lock(), timeout, is_busy);
+        let _ = self.0.changed.wait_timeout_while(self.0.state.lock(), timeout, is_busy);
     }
 }
 
@@ -153,7 +153,7 @@ impl Shared {
     fn run(&self, mut out: impl Write) {
         let mut text = Vec::new();
         loop {
-            let waiting = self.changed.wait_while(self.lock(), |state| !state.has_output());
+            let waiting = self.changed.wait_while(self.state.lock(), |state| !state.has_output());
             let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
             mem::swap(&mut state.pending, &mut text);
             let dropped = mem::take(&mut state.dropped);
@@ -166,13 +166,9 @@ impl Shared {
             }
             let _ = out.write_all(&text).and_then(|()| out.flush());
             text.clear();
-            self.lock().is_writing = false;
+            self.state.lock().is_writing = false;
             self.changed.notify_all();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,7 +189,7 @@ mod printed {
         fs::File,
         io::{self, PipeReader, Read, Write},
         os::{fd::AsFd, unix::fs::FileTypeExt},
-        sync::{Mutex, OnceLock, PoisonError, mpsc},
+        sync::{OnceLock, mpsc},
         thread,
     };
 
@@ -204,6 +200,7 @@ mod printed {
     };
 
     use super::{FLUSH_TIMEOUT, MAX_PENDING_BYTES, writer};
+    use crate::mutex::Mutex;
 
     /// The number of bytes that are moved at a time. The buffer is filled with zeros when the server starts.
     const PIECE_BYTES: usize = 8 << 10;
@@ -272,7 +269,7 @@ mod printed {
 
         /// Moves the content of the pipe to the writer. Returns `false` if nothing can be printed to the pipe any more.
         fn forward(&self) -> bool {
-            let mut piece = self.piece.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut piece = self.piece.lock();
             let mut moved = 0;
             // Bounded, because a function may print faster than this.
             while moved < MAX_PENDING_BYTES {
@@ -306,7 +303,7 @@ mod tests {
         // More than any pipe holds, so that the thread blocks.
         let blocks = vec![b'.'; capacity];
         writer.push(&blocks);
-        while !writer.0.lock().pending.is_empty() {
+        while !writer.0.state.lock().pending.is_empty() {
             thread::yield_now();
         }
         (writer, reader)
@@ -322,11 +319,11 @@ mod tests {
             writer.push(&vec![b'x'; CAPACITY]);
             writer.push(&vec![b'x'; CAPACITY]);
             writer.push(last.as_bytes());
-            assert_eq!(writer.0.lock().pending, format!("first\n{last}").as_bytes());
+            assert_eq!(writer.0.state.lock().pending, format!("first\n{last}").as_bytes());
             assert_eq!(Counter::DroppedLogLines.value() - dropped, 2);
             // Nothing reads the pipe yet, so the time limit ends the wait.
             writer.flush_within(Duration::from_millis(10));
-            assert!(writer.0.lock().is_writing);
+            assert!(writer.0.state.lock().is_writing);
 
             let report = format!("WARN {} bytes were dropped because stderr was not read\n", 2 * CAPACITY);
             let expected = format!("first\n{last}{line_break}{report}");
@@ -334,7 +331,7 @@ mod tests {
             reader.read_exact(&mut output).unwrap();
             assert_eq!(String::from_utf8_lossy(&output[CAPACITY..]), expected);
             writer.flush_within(FOREVER);
-            assert!(!writer.0.lock().is_writing);
+            assert!(!writer.0.state.lock().is_writing);
         }
         // A line that is longer than the buffer is dropped.
         let (reader, out) = io::pipe().unwrap();

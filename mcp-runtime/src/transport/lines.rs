@@ -109,7 +109,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             if self.output.write(&mut self.writer, cx)? {
                 progress = true;
                 self.extend_grace();
-                if self.output.take_read() {
+                if std::mem::take(&mut self.output.was_read) {
                     self.connection.record_read();
                 }
             }
@@ -388,7 +388,7 @@ struct WriteBuffer {
     unflushed: bool,
     /// Whether the writer accepts nothing until its peer reads.
     is_blocked: bool,
-    /// Whether the peer has read since the last call of `take_read`.
+    /// Whether the peer has made room for output that was waiting. The user resets it.
     was_read: bool,
     shrink: ShrinkPolicy,
 }
@@ -433,11 +433,6 @@ impl WriteBuffer {
             self.shrink.clear(&mut self.buffer);
         }
         Ok(true)
-    }
-
-    /// Returns whether the peer has made room for output that was waiting since the previous call.
-    fn take_read(&mut self) -> bool {
-        std::mem::take(&mut self.was_read)
     }
 
     /// Flushes the writer once everything is written.

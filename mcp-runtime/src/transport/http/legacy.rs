@@ -115,7 +115,7 @@ impl LegacyService {
         let endpoint = client.endpoint.for_connection(&self.endpoint);
         let source = Arc::new(HttpRequestSource::new(request, &endpoint));
         let mut body = request_body::read(&endpoint, &source, body, Instant::now()).await?;
-        source.keep_memory(body.take_memory());
+        source.keep_memory(body.memory.take());
         Ok(client.receive(source, body.bytes()).await)
     }
 

@@ -10,7 +10,6 @@ use std::{
 };
 
 use http::request::Parts;
-use tokio::sync::Semaphore;
 
 use super::{peers::Share, proxies::TrustedProxies};
 use crate::{
@@ -162,9 +161,7 @@ impl HttpOptions {
         /// fit is replaced by an error with status 503, although its function has already run, so a response larger
         /// than the limit is never sent. Responses of up to 16 KiB do not count. The unread output of event streams has
         /// a separate limit of the same size, which is checked only when a call begins.
-        pub fn max_unread_response_bytes(self, bytes: usize) {
-            self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS)
-        }
+        pub fn max_unread_response_bytes(self, bytes: usize) { self.max_unread_response_bytes = bytes }
 
         /// Sets the maximum number of sessions. The default is 10,000.
         ///
@@ -296,8 +293,7 @@ impl HttpOptions {
 
     /// Returns the memory for all bodies, in bytes.
     pub(super) fn body_memory(&self) -> usize {
-        let min = self.max_body_bytes.saturating_mul(4);
-        self.max_total_body_bytes.max(min).min(Semaphore::MAX_PERMITS)
+        self.max_total_body_bytes.max(self.max_body_bytes.saturating_mul(4))
     }
 
     /// Rejects an address that other machines can reach if no host is allowed.

@@ -138,7 +138,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         Some(session) => Connection::for_session(body.received_at, engine, Arc::clone(&session.session)),
         None => Connection::for_exchange(body.received_at, engine),
     };
-    source.keep_memory(body.take_memory());
+    source.keep_memory(body.memory.take());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = endpoint.limits().buffers.take().unwrap_or_else(|| Vec::with_capacity(TYPICAL_RESPONSE));
     let mut ids = RequestIds::default();

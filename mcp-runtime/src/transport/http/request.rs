@@ -178,7 +178,9 @@ impl RequestSource for HttpRequestSource {
             match (value.filter(|value| *value != "null"), actual) {
                 (None, None) => {}
                 (None, Some(_)) => {
-                    return Err(mismatch(format!("`{header}` is present, but the argument it mirrors is missing")));
+                    return Err(Fault::HeaderMismatch(format!(
+                        "`{header}` is present, but the argument it mirrors is missing"
+                    )));
                 }
                 (Some(value), actual) => match raw::string(value) {
                     Some(text) => expect(&header, actual.as_deref(), &text)?,
@@ -207,8 +209,10 @@ fn expect(header: &str, actual: Option<&str>, expected: &str) -> Result<(), Faul
     let quoted = excerpt(expected);
     match actual {
         Some(actual) if actual == expected => Ok(()),
-        Some(actual) => Err(mismatch(format!("`{header}` is {:?}, but the body contains {quoted:?}", excerpt(actual)))),
-        None => Err(mismatch(format!("`{header}` is missing, but the body contains {quoted:?}"))),
+        Some(actual) => {
+            Err(Fault::HeaderMismatch(format!("`{header}` is {:?}, but the body contains {quoted:?}", excerpt(actual))))
+        }
+        None => Err(Fault::HeaderMismatch(format!("`{header}` is missing, but the body contains {quoted:?}"))),
     }
 }
 
@@ -241,11 +245,11 @@ where
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(mismatch(format!("duplicate `{}`", name.as_ref())));
+        return Err(Fault::HeaderMismatch(format!("duplicate `{}`", name.as_ref())));
     }
     match value.to_str() {
         Ok(text) => Ok(Some(text.trim_ascii())),
-        Err(_) => Err(mismatch(format!("`{}` contains non-ASCII characters", name.as_ref()))),
+        Err(_) => Err(Fault::HeaderMismatch(format!("`{}` contains non-ASCII characters", name.as_ref()))),
     }
 }
 
@@ -260,12 +264,8 @@ where
         return Ok(Some(Cow::Borrowed(text)));
     };
     let decoded = STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let invalid = || mismatch(format!("`{}` is not base64-encoded UTF-8", name.as_ref()));
+    let invalid = || Fault::HeaderMismatch(format!("`{}` is not base64-encoded UTF-8", name.as_ref()));
     decoded.map(|text| Some(Cow::Owned(text))).ok_or_else(invalid)
-}
-
-pub(super) fn mismatch(why: String) -> Fault {
-    Fault::HeaderMismatch(why)
 }
 
 /// Returns whether `Accept` includes both JSON and event streams.

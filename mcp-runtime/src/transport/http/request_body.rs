@@ -22,14 +22,11 @@ use super::{
     request::HttpRequestSource,
     response::{self, HttpResponse},
 };
-use crate::error::Fault;
+use crate::{counters::Counter, error::Fault};
 
 /// The number of bytes at the start of a body that do not count towards the memory of all bodies, so that responses and
 /// cancellations are accepted even when it is exhausted. Each connection buffers more than this anyway.
 const UNCOUNTED_BYTES: usize = 4 << 10;
-
-/// Why a body is rejected if the memory of all bodies is exhausted.
-const MEMORY_FULL: &str = "too much request data is being received";
 
 /// The maximum factor by which the capacity of a body exceeds its length while it is being received.
 const MAX_GROWTH: usize = 4;
@@ -52,7 +49,8 @@ pub(super) struct ReceivedBody {
     first: Bytes,
     /// The whole body, if there is more than one chunk.
     joined: Option<ReusedBuffer>,
-    memory: Option<PeerPermit>,
+    /// The memory that is reserved for the body, if it is long.
+    pub(super) memory: Option<PeerPermit>,
     /// The time at which the body was complete.
     pub(super) received_at: Instant,
     _receiving: watch::Receiver<()>,
@@ -118,7 +116,10 @@ pub(super) async fn read_up_to<B: RequestBody>(
         if matches!(error, BodyError::TooLong | BodyError::MemoryFull) {
             linger(source.request(), body, max_bytes);
         }
-        Box::new(closing(error.response(max_bytes)))
+        let mut response = error.response(max_bytes);
+        // The body was not received completely.
+        response::set(&mut response, header::CONNECTION, "close");
+        Box::new(response)
     })
 }
 
@@ -170,11 +171,6 @@ impl ReceivedBody {
         Self { first: Bytes::new(), joined: None, memory: None, received_at: now, _receiving: receiving }
     }
 
-    /// Takes the memory that is reserved for the body.
-    pub(super) fn take_memory(&mut self) -> Option<PeerPermit> {
-        self.memory.take()
-    }
-
     pub(super) fn bytes(&self) -> &[u8] {
         self.joined.as_ref().map_or(&*self.first, |joined| joined)
     }
@@ -220,8 +216,8 @@ impl BodyError {
             }
             Self::TooSlow => response::invalid_request(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"),
             Self::MemoryFull => {
-                crate::counters::Counter::RefusedMemory.count();
-                response::overloaded(MEMORY_FULL)
+                Counter::RefusedMemory.count();
+                response::overloaded("too much request data is being received")
             }
             Self::Incomplete(why) => {
                 response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {why}")))
@@ -245,12 +241,6 @@ pub(super) fn linger<B: RequestBody>(request: &Parts, mut body: Pin<Box<B>>, max
         };
         tokio::spawn(tokio::time::timeout(LINGER, read));
     }
-}
-
-/// Adds the header that closes the connection after the response, since the body was not received completely.
-fn closing(mut response: HttpResponse) -> HttpResponse {
-    response::set(&mut response, header::CONNECTION, "close");
-    response
 }
 
 #[cfg(test)]

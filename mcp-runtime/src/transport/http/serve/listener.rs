@@ -175,8 +175,8 @@ impl Listener {
                 Ok((Stream::Tcp(stream), Remote::Address(address)))
             }
             #[cfg(unix)]
-            Acceptor::Unix(listener) => {
-                let stream = listener.accept().await?;
+            Acceptor::Unix(socket) => {
+                let (stream, _) = socket.listener.accept().await?;
                 let remote = stream.peer_cred().map_or(Remote::Unknown, |peer| Remote::User(peer.uid()));
                 Ok((Stream::Unix(stream), remote))
             }

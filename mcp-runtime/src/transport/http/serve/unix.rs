@@ -19,7 +19,7 @@ const BACKLOG: u32 = 1024;
 pub(super) struct SocketListener {
     // Declared first, so that the file is removed before connections are refused. `None` if the caller has created it.
     file: Option<SocketFile>,
-    listener: UnixListener,
+    pub(super) listener: UnixListener,
 }
 
 /// The file of a socket. Removes it when dropped, unless another file has taken its place.
@@ -44,7 +44,7 @@ impl SocketListener {
         remove_stale(&path).await?;
         let socket = UnixSocket::new_stream()?;
         socket.bind(&path)?;
-        let file = SocketFile::new(path)?;
+        let file = SocketFile { id: id(&path)?, path };
         // Connections are refused until the socket listens, so none is possible before the permissions are set.
         fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
         Ok(Self { listener: socket.listen(BACKLOG)?, file: Some(file) })
@@ -64,22 +64,11 @@ impl SocketListener {
             }
         }
     }
-
-    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
-        self.listener.accept().await.map(|(stream, _)| stream)
-    }
 }
 
 impl From<UnixListener> for SocketListener {
     fn from(listener: UnixListener) -> Self {
         Self { file: None, listener }
-    }
-}
-
-impl SocketFile {
-    fn new(path: PathBuf) -> io::Result<Self> {
-        let id = id(&path)?;
-        Ok(Self { path, id })
     }
 }
 
