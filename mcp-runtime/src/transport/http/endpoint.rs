@@ -44,6 +44,7 @@ struct PeerConnection {
     shared: Arc<Shared>,
     /// The sender at the other end.
     remote: Remote,
+    /// Whether the listener encrypts it.
     is_tls: bool,
     /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
@@ -106,7 +107,7 @@ impl Endpoint {
         if Arc::ptr_eq(self.shared(), connection.shared()) {
             return connection.clone();
         }
-        self.for_remote(connection.remote(), connection.is_tls())
+        self.for_remote(connection.remote(), connection.connection.is_tls)
     }
 
     /// Returns the peer of the connection.
@@ -119,14 +120,9 @@ impl Endpoint {
         self.connection.remote
     }
 
-    /// Returns whether the listener encrypts the connection.
-    pub(super) fn is_tls(&self) -> bool {
-        self.connection.is_tls
-    }
-
     /// Returns the scheme of the URLs of the endpoint, as a client on the same machine uses them.
     pub(super) fn scheme(&self) -> &'static str {
-        if self.is_tls() { "https" } else { "http" }
+        if self.connection.is_tls { "https" } else { "http" }
     }
 
     /// Returns the client of the connection as a reader.

@@ -70,13 +70,14 @@ impl LegacyService {
         let (parts, body) = request.into_parts();
         guard::check(&parts, self.endpoint.options())?;
         let (parts, body, response_headers) = admit(&self.endpoint, parts, body, Instant::now()).await?;
-        let response = match (parts.uri.path(), &parts.method) {
+        let mut response = match (parts.uri.path(), &parts.method) {
             (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await.unwrap_or_else(|rejection| *rejection),
             _ => response::method_not_allowed("POST"),
         };
-        Ok(response_headers.add_to(response))
+        response.headers_mut().extend(response_headers);
+        Ok(response)
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.

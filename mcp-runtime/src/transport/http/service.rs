@@ -246,11 +246,13 @@ async fn try_handle<B: RequestBody>(
     endpoint.sweep(now);
     guard::check(&parts, endpoint.options())?;
     let (parts, body, response_headers) = admit(endpoint, parts, body, now).await?;
-    let response = match parts.method {
+    let mut response = match parts.method {
         Method::POST => post(endpoint, Arc::new(HttpRequestSource::new(parts, endpoint)), body, now).await,
         Method::GET => routing::get(endpoint, &parts, now).await,
         Method::DELETE => routing::delete(endpoint, &parts, now).await,
         _ => Ok(response::method_not_allowed("GET, POST, DELETE")),
-    };
-    Ok(response_headers.add_to(response.unwrap_or_else(|rejection| *rejection)))
+    }
+    .unwrap_or_else(|rejection| *rejection);
+    response.headers_mut().extend(response_headers);
+    Ok(response)
 }

@@ -39,20 +39,9 @@ const MAX_EXAMINED_BYTES: usize = 64 << 10;
 /// The target of the events of the audit log, which `mcp-runtime-auth` uses, too.
 const AUDIT: &str = "mcp_runtime::audit";
 
-/// The headers that an authenticator adds to a response.
-pub(in crate::transport::http) struct ResponseHeaders(Option<HeaderMap>);
-
-impl ResponseHeaders {
-    pub(in crate::transport::http) fn add_to(self, mut response: HttpResponse) -> HttpResponse {
-        if let Some(headers) = self.0 {
-            response.headers_mut().extend(headers);
-        }
-        response
-    }
-}
-
 /// Authenticates the sender of a request, if the server has an authenticator, and checks that the sender has the scopes
-/// that every request requires. Returns the request, whose extensions then contain the identity of the sender.
+/// that every request requires. Returns the request, whose extensions then contain the identity of the sender, and the
+/// headers that the authenticator adds to the response.
 ///
 /// # Errors
 ///
@@ -62,9 +51,9 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     mut parts: Parts,
     body: B,
     now: Instant,
-) -> Result<(Parts, B, ResponseHeaders), Box<HttpResponse>> {
+) -> Result<(Parts, B, HeaderMap), Box<HttpResponse>> {
     let Some(authorization) = endpoint.authorization() else {
-        return Ok((parts, body, ResponseHeaders(None)));
+        return Ok((parts, body, HeaderMap::new()));
     };
     if let Some(address) = endpoint.sender_of(&parts).address() {
         parts.extensions.insert(PeerAddr(address));
@@ -84,7 +73,7 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     };
     authorization.set_unavailable(false);
     let (identity, response_headers) = identity.take_response_headers();
-    let response_headers = ResponseHeaders(response_headers);
+    let response_headers = response_headers.unwrap_or_default();
     let access = &endpoint.engine().profile.access;
     let is_sufficient = access.grants(Some(&identity), &access.base);
     parts.extensions.insert(identity);
@@ -93,8 +82,9 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     if is_sufficient {
         return Ok((parts, body, response_headers));
     }
-    let response = insufficient_base_scope(endpoint, parts, body, now).await;
-    Err(Box::new(response_headers.add_to(response)))
+    let mut response = insufficient_base_scope(endpoint, parts, body, now).await;
+    response.headers_mut().extend(response_headers);
+    Err(Box::new(response))
 }
 
 /// Identifies the sender of a request.
@@ -150,15 +140,11 @@ async fn unauthenticated<B: RequestBody>(
 ) -> Box<HttpResponse> {
     log(error, &request);
     let mut challenges = authorization.challenges();
-    let status = match error.kind() {
-        Kind::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        Kind::Malformed => StatusCode::BAD_REQUEST,
-        _ => StatusCode::UNAUTHORIZED,
-    };
-    let code = match error.kind() {
-        Kind::Malformed => Some("invalid_request"),
-        Kind::Invalid => Some("invalid_token"),
-        _ => None,
+    let (status, code) = match error.kind() {
+        Kind::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
+        Kind::Malformed => (StatusCode::BAD_REQUEST, Some("invalid_request")),
+        Kind::Invalid => (StatusCode::UNAUTHORIZED, Some("invalid_token")),
+        _ => (StatusCode::UNAUTHORIZED, None),
     };
     if error.challenges().is_empty() {
         let with_error = |challenge: Challenge| match code {

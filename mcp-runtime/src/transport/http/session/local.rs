@@ -202,13 +202,13 @@ impl LocalSessions {
             return;
         }
         let mut fruitless_scan = self.fruitless_scan.lock();
-        let step = self.memory.max() / 8;
+        let step = self.memory.max / 8;
         let is_recent =
             |scan: FruitlessScan| scan.at.elapsed() < FRUITLESS_SCAN_INTERVAL && self.memory.used() < scan.used + step;
         if !self.memory.is_full() || fruitless_scan.is_some_and(is_recent) {
             return;
         }
-        self.evict_streams_down_to(self.memory.max() - step);
+        self.evict_streams_down_to(self.memory.max - step);
         *fruitless_scan = self.memory.is_full().then(|| FruitlessScan { at: Instant::now(), used: self.memory.used() });
     }
 
@@ -288,7 +288,7 @@ mod tests {
 
     /// A message of one byte more than a quarter of the memory.
     fn quarter(sessions: &LocalSessions) -> Vec<u8> {
-        let mut line = vec![b'x'; sessions.memory().max() / 4 + 1];
+        let mut line = vec![b'x'; sessions.memory().max / 4 + 1];
         line.push(b'\n');
         line
     }
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_scan_in_vain_is_repeated_when_much_more_is_kept() {
         let sessions = LocalSessions::new(&HttpOptions::default());
-        let max = sessions.memory().max();
+        let max = sessions.memory().max;
         let mut kept = sessions.memory().count(max);
         for (more, is_scanned) in [(0, false), (1, true), (max / 8, false), (max / 8 + 1, true), (max / 4, false)] {
             kept.set(max + more);

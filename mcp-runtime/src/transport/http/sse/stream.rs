@@ -31,7 +31,7 @@ const MAX_KEPT_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct StreamMemory {
     meter: Meter,
-    max: usize,
+    pub(crate) max: usize,
 }
 
 impl StreamMemory {
@@ -55,10 +55,6 @@ impl StreamMemory {
     /// Returns the number of bytes that all streams of the server use.
     pub(crate) fn used(&self) -> usize {
         self.meter.total()
-    }
-
-    pub(crate) fn max(&self) -> usize {
-        self.max
     }
 
     /// Returns whether the limit is exceeded, so that logs must shrink.
