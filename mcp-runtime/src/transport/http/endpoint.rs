@@ -18,11 +18,14 @@ use super::{
     peers::{Peer, Remote},
     response,
     session::Sessions,
-    sse::body::{ShutdownPhase, StreamConfig},
+    sse::{
+        body::{ShutdownPhase, SseBody, StreamConfig},
+        events::StreamEvents,
+    },
 };
 use crate::{
     backend::BACKEND_TIMEOUT,
-    counters::EndpointStats,
+    counters::{Counter, EndpointStats},
     engine::{Engine, Session},
     mutex::Mutex,
     revision::Feature,
@@ -170,8 +173,21 @@ impl Endpoint {
         self.shared().authorization.as_deref()
     }
 
+    /// Returns a response body that carries the events of a stream, of a kind that is counted. It ends when the server
+    /// shuts down or the credentials of the request have expired.
+    pub(super) fn sse_body(
+        &self,
+        request: &Parts,
+        events: StreamEvents,
+        config: StreamConfig,
+        kind: Counter,
+    ) -> SseBody {
+        let body = SseBody::new(events, config, self.shared().shutdown.subscribe());
+        body.until(self.stream_deadline(request)).counted(kind, self.engine())
+    }
+
     /// Returns the time at which the streams of a request's sender end because its credentials have expired.
-    pub(super) fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
+    fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
         let expires_at = response::identity(request)?.expires_at()?;
         let grace = self.options().expired_stream_grace?;
         let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
@@ -194,11 +210,6 @@ impl Endpoint {
     pub(super) fn start_receiving(&self) -> watch::Receiver<()> {
         // Connections are at different addresses, which spreads them over the counters.
         self.limits().start_receiving(Arc::as_ptr(&self.connection).addr() / size_of::<PeerConnection>())
-    }
-
-    /// Subscribes to the progress of the shutdown.
-    pub(super) fn shutdown(&self) -> watch::Receiver<ShutdownPhase> {
-        self.shared().shutdown.subscribe()
     }
 
     /// Returns the configuration of a session's streams.

@@ -35,7 +35,7 @@ use crate::{
         routing,
         session::new_id,
         sse::{
-            body::{CancelOnDrop, DrainedStream, SseBody, StreamConfig},
+            body::{CancelOnDrop, DrainedStream, StreamConfig},
             events::StreamEvents,
             stream::EventStream,
         },
@@ -97,9 +97,8 @@ impl LegacyService {
         let client = self.sessions.insert(Arc::clone(&id), Arc::new(client));
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
-        let body = SseBody::new(StreamEvents::local(stream.attach(), 0), config, self.endpoint.shutdown());
-        let body = body.until(self.endpoint.stream_deadline(request));
-        let body = body.counted(Counter::SessionStreams, self.endpoint.engine());
+        let events = StreamEvents::local(stream.attach(), 0);
+        let body = self.endpoint.sse_body(request, events, config, Counter::SessionStreams);
         response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client))
     }
 

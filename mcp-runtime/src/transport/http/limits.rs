@@ -1,12 +1,9 @@
 //! Limits over all clients of a server, and each client's share of them: calls in flight, listeners, and memory for
 //! request bodies and unread responses, whose buffers are reused.
 
-use std::{
-    ops::{Deref, DerefMut},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -210,7 +207,7 @@ pub(super) fn too_many_unread() -> Fault {
 
 impl AsRef<[u8]> for UnreadResponse {
     fn as_ref(&self) -> &[u8] {
-        &self.message
+        &self.message.buffer
     }
 }
 
@@ -250,7 +247,7 @@ struct Spare {
 /// A buffer that is reused when it is dropped.
 #[derive(Debug)]
 pub(super) struct ReusedBuffer {
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     spare: Arc<SpareBuffers>,
 }
 
@@ -294,20 +291,6 @@ impl ReusedBuffer {
     }
 }
 
-impl Deref for ReusedBuffer {
-    type Target = Vec<u8>;
-
-    fn deref(&self) -> &Vec<u8> {
-        &self.buffer
-    }
-}
-
-impl DerefMut for ReusedBuffer {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
-    }
-}
-
 impl Drop for ReusedBuffer {
     fn drop(&mut self) {
         self.spare.put(std::mem::take(&mut self.buffer));
@@ -323,7 +306,7 @@ mod tests {
         let spare = Arc::new(SpareBuffers::default());
         let put = |length: usize, capacity: usize| {
             let mut buffer = ReusedBuffer::new(Vec::with_capacity(capacity), &spare);
-            buffer.resize(length, b'x');
+            buffer.buffer.resize(length, b'x');
         };
         put(10, 10);
         put(10, MIN_CAPACITY - 1);

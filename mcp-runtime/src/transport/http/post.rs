@@ -14,11 +14,7 @@ use super::{
     response::{self, HttpResponse},
     routing::{self, Route},
     session::{ActiveSession, StreamCalls},
-    sse::{
-        body::{CancelOnDrop, SseBody},
-        events::StreamEvents,
-        stream::EventStream,
-    },
+    sse::{body::CancelOnDrop, events::StreamEvents, stream::EventStream},
 };
 use crate::{
     counters::Counter,
@@ -306,14 +302,9 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     };
     // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
     endpoint.sessions().local().evict_streams();
-    let body = SseBody::new(events, config, endpoint.shutdown());
-    let body = body.until(endpoint.stream_deadline(exchange.source.request()));
-    let body = body.cancelling(exchange.cancels).active(exchange.session);
-    response::events(if is_subscription {
-        body.counted(Counter::SubscriptionStreams, endpoint.engine()).subscription()
-    } else {
-        body.counted(Counter::CallStreams, endpoint.engine())
-    })
+    let kind = if is_subscription { Counter::SubscriptionStreams } else { Counter::CallStreams };
+    let body = endpoint.sse_body(exchange.source.request(), events, config, kind);
+    response::events(body.cancelling(exchange.cancels).active(exchange.session))
 }
 
 impl Exchange {

@@ -237,11 +237,7 @@ pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const COMMON_ACCEPT: [&str; 2] = ["application/json, text/event-stream", "text/event-stream, application/json"];
 
 /// Returns the value of a header, or a fault if it occurs more than once or contains non-ASCII characters.
-pub(super) fn plain<'a, N>(headers: &'a HeaderMap, name: &N) -> Result<Option<&'a str>, Fault>
-where
-    N: AsRef<str> + ?Sized,
-    for<'n> &'n N: AsHeaderName,
-{
+pub(super) fn plain(headers: &HeaderMap, name: impl AsHeaderName + AsRef<str> + Copy) -> Result<Option<&str>, Fault> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -254,11 +250,7 @@ where
 }
 
 /// Returns the value of a header that may be encoded in base64, between `=?base64?` and `?=`.
-pub(super) fn encoded<'a, N>(headers: &'a HeaderMap, name: &N) -> Result<Option<Cow<'a, str>>, Fault>
-where
-    N: AsRef<str> + ?Sized,
-    for<'n> &'n N: AsHeaderName,
-{
+fn encoded(headers: &HeaderMap, name: impl AsHeaderName + AsRef<str> + Copy) -> Result<Option<Cow<'_, str>>, Fault> {
     let Some(text) = plain(headers, name)? else { return Ok(None) };
     let Some(base64) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Ok(Some(Cow::Borrowed(text)));

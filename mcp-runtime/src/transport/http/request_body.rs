@@ -172,7 +172,7 @@ impl ReceivedBody {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        self.joined.as_ref().map_or(&*self.first, |joined| joined)
+        self.joined.as_ref().map_or(&*self.first, |joined| &joined.buffer)
     }
 
     /// Adds a chunk of a body of at least `expected` bytes, and reserves memory for it.
@@ -188,10 +188,11 @@ impl ReceivedBody {
         }
         let first = std::mem::take(&mut self.first);
         let joined = self.joined.get_or_insert_with(|| {
-            let mut joined = ReusedBuffer::new(limits.buffers.take().unwrap_or_default(), &limits.buffers);
-            joined.extend_from_slice(&first);
-            joined
+            let mut buffer = limits.buffers.take().unwrap_or_default();
+            buffer.extend_from_slice(&first);
+            ReusedBuffer::new(buffer, &limits.buffers)
         });
+        let joined = &mut joined.buffer;
         let length = before + data.len();
         if length > joined.capacity() && length <= expected {
             // A client must send a part of the size that is allocated for it. The margin equals the margin of a

@@ -11,7 +11,7 @@ use super::{
     response::{self, HttpResponse},
     session::{ActiveSession, HttpSession, Lookup},
     sse::{
-        body::{SseBody, StreamConfig, parse_event_id},
+        body::{StreamConfig, parse_event_id},
         events::Resumption,
     },
 };
@@ -196,9 +196,8 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> R
         Ok(Resumption::Events(events)) => {
             endpoint.set_reading_session(Some(&session.session));
             let config = stream_config(endpoint, request, &session);
-            let body = SseBody::new(events, config, endpoint.shutdown());
-            let body = body.counted(Counter::SessionStreams, endpoint.engine());
-            response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
+            let body = endpoint.sse_body(request, events, config, Counter::SessionStreams);
+            response::events(body.active(Some(session)))
         }
         // The client has received everything. This status stops it from reconnecting.
         Ok(Resumption::Complete) => response::empty(StatusCode::NO_CONTENT),

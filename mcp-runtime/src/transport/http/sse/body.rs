@@ -149,21 +149,19 @@ impl SseBody {
         self
     }
 
-    /// Marks the response as the response to a subscription request, which ends in the first phase of a shutdown.
-    pub(crate) fn subscription(mut self) -> Self {
-        self.ends_at = ShutdownPhase::SubscriptionsEnded;
-        self
-    }
-
-    /// Lets the stream end in the same phase, or as soon as nothing of its client is in flight.
+    /// Lets the stream end when subscriptions do, or as soon as nothing of its client is in flight.
     pub(crate) fn draining(mut self, stream: impl DrainedStream + 'static) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
         self.drained = Some(Box::new(stream));
         self
     }
 
-    /// Counts the response among the streams of a kind, and measures it, until it ends.
+    /// Counts the response among the streams of a kind, and measures it, until it ends. The response to a subscription
+    /// request ends in the first phase of a shutdown.
     pub(crate) fn counted(mut self, kind: Counter, engine: &Engine) -> Self {
+        if kind == Counter::SubscriptionStreams {
+            self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        }
         let telemetry = engine.profile.telemetry.clone().map(|telemetry| (telemetry, Instant::now()));
         self._open = Some(OpenStream { telemetry, kind, _count: Counted::new(kind) });
         self
