@@ -153,7 +153,7 @@ pub(crate) struct LegacySessions(Arc<Mutex<HashMap<Arc<str>, Arc<Client>>>>);
 
 /// A client with an open stream.
 #[derive(Debug)]
-pub(super) struct Client {
+struct Client {
     /// The principal that opened the stream. To any other sender, the client does not exist.
     principal: Option<Box<str>>,
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
@@ -185,7 +185,7 @@ impl LegacySessions {
 
 impl Client {
     /// Creates a client whose stream is opened by a request.
-    pub(super) fn new(endpoint: &Endpoint, request: &Parts, connection: Connection, permit: PeerPermit) -> Self {
+    fn new(endpoint: &Endpoint, request: &Parts, connection: Connection, permit: PeerPermit) -> Self {
         Self {
             principal: response::principal(request).map(Into::into),
             outbox: Arc::clone(connection.outbox()),
@@ -198,7 +198,7 @@ impl Client {
     }
 
     /// Rejects a message if the client does not read its stream.
-    pub(super) fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
+    fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
         if self.outbox.unread() > self.endpoint.engine().profile.limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
@@ -206,7 +206,7 @@ impl Client {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    pub(super) async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
+    async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
         let mut connection = self.connection.lock().await;
         let response = self.receive_on(&mut connection, source, body);
         drop(connection);

@@ -319,17 +319,13 @@ impl Exchange {
     ///
     /// Returns the response that replaces the response of the message if it was not added.
     fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Box<HttpResponse>> {
-        match opened {
-            Ok(id) => {
-                self.opened = Some(id);
-                Ok(())
-            }
-            Err(fault) => {
-                // The session was never announced, so nothing else would stop its pings.
-                self.connection.session().into_iter().for_each(|session| session.end());
-                Err(self.reject(&fault))
-            }
-        }
+        let id = opened.map_err(|fault| {
+            // The session was never announced, so nothing else would stop its pings.
+            self.connection.session().into_iter().for_each(|session| session.end());
+            self.reject(&fault)
+        })?;
+        self.opened = Some(id);
+        Ok(())
     }
 
     /// Opens the session that the message has begun, or sends the messages that other processes must receive before the

@@ -1,7 +1,7 @@
 //! Unix sockets: the file of a socket, which is created with restricted permissions and removed at the end.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, Permissions},
     io,
     os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -40,7 +40,9 @@ impl SocketListener {
     pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         // The file must be found at the end even if the program changes its current directory.
         let path = std::path::absolute(path)?;
-        let _lock = lock(path.clone()).await;
+        // Locked if that is possible, so that the socket of a server that is just starting is not taken for a stale one.
+        let to_lock = path.clone();
+        let _lock = tokio::task::spawn_blocking(move || lock_directory(&to_lock)).await;
         remove_stale(&path).await?;
         let socket = UnixSocket::new_stream()?;
         socket.bind(&path)?;
@@ -82,12 +84,6 @@ impl Drop for SocketFile {
 
 fn id(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// Locks the directory of a socket until the file is dropped, so that a server does not take the socket of another that
-/// is just starting for a stale one. Returns `None` if that is not possible.
-async fn lock(path: PathBuf) -> Option<File> {
-    tokio::task::spawn_blocking(move || lock_directory(&path)).await.ok()?
 }
 
 /// Removes the file of a socket on which no server listens any more.

@@ -6,15 +6,9 @@ use super::{ActiveSession, LocalSessions};
 use crate::{
     backend::BackendFuture,
     counters::Counter,
-    engine::{Outbox, Session, SessionMessage},
+    engine::{Session, SessionMessage},
     error::Fault,
-    transport::http::{
-        peers::Peer,
-        sse::{
-            events::{Resumption, StreamEvents},
-            stream::StreamMemory,
-        },
-    },
+    transport::http::peers::Peer,
 };
 
 /// A future of a method of a trait.
@@ -66,30 +60,6 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
 
     /// Waits until every process can read the responses of all calls of this process.
     fn written(&self) -> SessionFuture<'_, ()>;
-}
-
-/// The streams of a session that several processes share. `cluster` implements it.
-pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
-    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. The messages
-    /// that wait for the backend count towards `memory`.
-    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
-
-    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
-    /// that belong to no request. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
-    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
-}
-
-/// The requests whose responses a shared stream carries.
-#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct StreamCalls {
-    /// The ids, as JSON. The size of a message limits them.
-    pub(crate) ids: Vec<String>,
-    /// Whether the client has sent them as a batch, so that one array carries all responses.
-    pub(crate) is_batch: bool,
 }
 
 /// The sessions of an endpoint.

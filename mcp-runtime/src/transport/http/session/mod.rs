@@ -7,7 +7,7 @@ mod local;
 
 #[cfg_attr(not(feature = "cluster"), allow(unused_imports, reason = "only `cluster` shares sessions"))]
 pub(crate) use self::{
-    directory::{Lookup, SessionFuture, Sessions, SharedSessions, SharedStreams, StreamCalls},
+    directory::{Lookup, SessionFuture, Sessions, SharedSessions},
     local::{LocalSessions, new_id},
 };
 
@@ -22,7 +22,7 @@ use std::{
 };
 
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, BackendFuture},
     engine::{Outbox, RequestIds, Session, session_ended},
     error::Fault,
     mutex::Mutex,
@@ -70,6 +70,30 @@ pub(crate) struct ActiveSession {
     session: Arc<HttpSession>,
     /// The time at which the request or response ended. If not set, it ends when this value is dropped.
     pub(crate) end: Option<Instant>,
+}
+
+/// The streams of a session that several processes share. `cluster` implements it.
+pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. The messages
+    /// that wait for the backend count towards `memory`.
+    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
+
+    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
+    /// that belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
+}
+
+/// The requests whose responses a shared stream carries.
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct StreamCalls {
+    /// The ids, as JSON. The size of a message limits them.
+    pub(crate) ids: Vec<String>,
+    /// Whether the client has sent them as a batch, so that one array carries all responses.
+    pub(crate) is_batch: bool,
 }
 
 impl HttpSession {
