@@ -136,7 +136,7 @@ impl Endpoint {
     /// Sets the session that lives while the client of the connection reads.
     pub(super) fn set_reading_session(&self, session: Option<&Arc<Session>>) {
         if self.engine().profile.limits.ping_interval.is_some() {
-            self.reader().set_session(session);
+            *self.reader().0.lock() = session.map_or_else(Weak::new, Arc::downgrade);
         }
     }
 
@@ -310,11 +310,6 @@ impl Endpoint {
 pub(super) struct Reader(Mutex<Weak<Session>>);
 
 impl Reader {
-    /// Sets the session, or removes it with `None`.
-    pub(super) fn set_session(&self, session: Option<&Arc<Session>>) {
-        *self.0.lock() = session.map_or_else(Weak::new, Arc::downgrade);
-    }
-
     /// Records that the client has made room for output that was waiting.
     pub(super) fn record_read(&self) {
         let session = self.0.lock().upgrade();

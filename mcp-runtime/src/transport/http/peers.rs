@@ -132,14 +132,6 @@ impl Peers {
         table.networks.insert(network, Arc::downgrade(&peer));
         peer
     }
-
-    fn remove(&self, key: &Key) {
-        let mut table = self.table.lock();
-        match key {
-            Key::Principal(name) => remove_unused(&mut table.principals, name),
-            Key::NetworkPeer(network) => remove_unused(&mut table.networks, network),
-        }
-    }
 }
 
 /// Removes a peer that was dropped, unless a new peer with the same key has replaced it.
@@ -191,7 +183,11 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.peers.remove(&self.key);
+        let mut table = self.peers.table.lock();
+        match &self.key {
+            Key::Principal(name) => remove_unused(&mut table.principals, name),
+            Key::NetworkPeer(network) => remove_unused(&mut table.networks, network),
+        }
     }
 }
 

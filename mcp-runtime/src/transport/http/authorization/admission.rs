@@ -166,7 +166,8 @@ async fn unauthenticated<B: RequestBody>(
     };
     let mut response = response::invalid_request(status, error.message());
     if let Kind::Unavailable { retry_after } = error.kind() {
-        set_retry_after(&mut response, retry_after);
+        let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     } else {
         add_challenges(&mut response, challenges, &scopes, metadata_url.as_deref());
     }
@@ -290,11 +291,6 @@ fn add_challenges(
         }
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from(&challenge));
     }
-}
-
-fn set_retry_after(response: &mut HttpResponse, after: Duration) {
-    let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
 }
 
 /// Logs that a request was rejected. Requests without credentials are part of the normal flow.

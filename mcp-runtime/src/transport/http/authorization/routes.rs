@@ -95,7 +95,11 @@ impl AuthorizationService {
         // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
         let handled = tokio::spawn(async move {
             let _permit = permit;
-            guarded(|| routes.respond(request)).await
+            let response = tokio::time::timeout(TIMEOUT, until_panic(|| routes.respond(request))).await.ok()?;
+            if response.is_none() {
+                tracing::error!("a route of the authenticator panicked");
+            }
+            response
         });
         Ok(match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),
@@ -106,15 +110,6 @@ impl AuthorizationService {
 
 fn route<'a>(endpoint: &'a Endpoint, path: &str) -> Option<&'a Arc<dyn AuthorizationRoutes>> {
     endpoint.authorization()?.routes.iter().find(|routes| routes.serves(path))
-}
-
-/// Calls a route. Returns `None` if it panics or takes too long.
-async fn guarded<'a>(call: impl FnOnce() -> crate::auth::RouteFuture<'a>) -> Option<Response<Bytes>> {
-    let response = tokio::time::timeout(TIMEOUT, until_panic(call)).await.ok()?;
-    if response.is_none() {
-        tracing::error!("a route of the authenticator panicked");
-    }
-    response
 }
 
 impl<B> Service<Request<B>> for AuthorizationService
