@@ -74,7 +74,7 @@ impl Endpoint {
         sessions: Sessions,
         options: HttpOptions,
     ) -> Self {
-        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(sessions.local())));
+        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions.local)));
         let peer = limits.peers.remote(Remote::Unknown);
         let shared = Shared {
             engine,
@@ -289,7 +289,7 @@ impl Endpoint {
     /// Ends every stream and session.
     pub(super) fn close(&self) {
         self.enter(ShutdownPhase::Closed);
-        self.sessions().local().close_all();
+        self.sessions().local.close_all();
     }
 
     /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].
@@ -299,7 +299,7 @@ impl Endpoint {
         if time.saturating_sub(last) >= SWEEP_INTERVAL.as_secs()
             && last_sweep.compare_exchange(last, time, Relaxed, Relaxed).is_ok()
         {
-            self.sessions().local().sweep(now);
+            self.sessions().local.sweep(now);
         }
     }
 }
@@ -331,7 +331,7 @@ mod tests {
         let endpoint = built.endpoint(HttpOptions::default().session_idle(Duration::from_secs(10)));
         for (seconds, opens, left) in [(29, true, 1), (30, false, 0), (59, true, 1), (60, false, 0)] {
             if opens {
-                let opened = endpoint.sessions().local().open(Arc::new(Session::for_test()), endpoint.peer());
+                let opened = endpoint.sessions().local.open(Arc::new(Session::for_test()), endpoint.peer());
                 assert!(opened.is_some(), "{seconds}");
             }
             endpoint.sweep(endpoint.shared().created + Duration::from_secs(seconds));

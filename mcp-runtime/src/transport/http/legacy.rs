@@ -84,12 +84,12 @@ impl LegacyService {
     fn open(&self, request: &Parts) -> HttpResponse {
         deprecated::HTTP_SSE.warn();
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
-        let sessions = self.endpoint.sessions().local();
+        let sessions = &self.endpoint.sessions().local;
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
             Counter::RefusedSessions.count();
             return response::overloaded("too many sessions");
         };
-        let memory = sessions.memory().of_peer(permit.peer());
+        let memory = sessions.memory.of_peer(permit.peer());
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
         let cancels = CancelOnDrop(connection.in_flight_table());

@@ -127,7 +127,7 @@ impl SharedLimits {
     fn check_response_memory(&self, peer: &Peer) -> Result<(), Fault> {
         let max = self.response_memory.max;
         let is_full = self.response_memory.available_to(peer) < max / FREE_FRACTION;
-        let (own, all) = (peer.stream_bytes.load(Ordering::Relaxed), self.sessions.memory().used());
+        let (own, all) = (peer.stream_bytes.load(Ordering::Relaxed), self.sessions.memory.used());
         let others = all.saturating_sub(own);
         let has_streams = all > max || own > self.response_memory.share.of(max.saturating_sub(others));
         if is_full || has_streams { Err(too_many_unread()) } else { Ok(()) }
@@ -192,7 +192,7 @@ impl EndpointStats for SharedLimits {
         let Self { body_memory, response_memory, sessions, .. } = self;
         buffers.requests.add(body_memory.max - body_memory.free(), body_memory.max);
         buffers.responses.add(response_memory.max - response_memory.free(), response_memory.max);
-        buffers.streams.add(sessions.memory().used(), response_memory.max);
+        buffers.streams.add(sessions.memory.used(), response_memory.max);
     }
 }
 
@@ -347,7 +347,7 @@ mod tests {
         let mut body = None;
         assert!(limits.reserve_body_memory(&ada, &mut body, 300));
         let _response = limits.count_response(&ada, vec![b'x'; 20_000]).unwrap();
-        let _stream = sessions.memory().of_peer(&ada).count(7);
+        let _stream = sessions.memory.of_peer(&ada).count(7);
         let mut buffers = EndpointBuffers::default();
         limits.add_to(&mut buffers);
         let shown = [buffers.requests, buffers.responses, buffers.streams].map(|buffer| (buffer.used, buffer.max));
@@ -372,7 +372,7 @@ mod tests {
             (2, 998, false),
             (0, 1001, false),
         ] {
-            let _kept = [(&ada, own), (&eve, others)].map(|(peer, bytes)| sessions.memory().of_peer(peer).count(bytes));
+            let _kept = [(&ada, own), (&eve, others)].map(|(peer, bytes)| sessions.memory.of_peer(peer).count(bytes));
             assert_eq!(limits.admit_call(&ada, None).is_ok(), is_admitted, "{own} {others}");
             assert_eq!(limits.check_capacity(&ada).is_ok(), is_admitted, "{own} {others}");
         }

@@ -294,14 +294,14 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let events = match &exchange.session {
         Some(session) => session.open_stream(outbox, exchange.calls, exchange.lines),
         None => {
-            let memory = endpoint.sessions().local().memory().of_peer(exchange.source.peer());
+            let memory = endpoint.sessions().local.memory.of_peer(exchange.source.peer());
             let stream = Arc::new(EventStream::new(1, outbox, true, &memory)).attach();
             stream.append(&exchange.lines);
             StreamEvents::local(stream, 0)
         }
     };
     // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-    endpoint.sessions().local().evict_streams();
+    endpoint.sessions().local.evict_streams();
     let kind = if is_subscription { Counter::SubscriptionStreams } else { Counter::CallStreams };
     let body = endpoint.sse_body(exchange.source.request(), events, config, kind);
     response::events(body.cancelling(exchange.cancels).active(exchange.session))

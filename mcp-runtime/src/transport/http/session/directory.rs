@@ -65,7 +65,8 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
 /// The sessions of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    local: Arc<LocalSessions>,
+    /// The sessions of this process, and its copies of sessions that other processes have opened.
+    pub(crate) local: Arc<LocalSessions>,
     /// `None` if no other process knows them.
     shared: Option<Arc<dyn SharedSessions>>,
 }
@@ -80,11 +81,6 @@ pub(crate) enum Lookup {
 impl Sessions {
     pub(crate) fn new(local: Arc<LocalSessions>, shared: Option<Arc<dyn SharedSessions>>) -> Self {
         Self { local, shared }
-    }
-
-    /// Returns the sessions of this process, and its copies of sessions that other processes have opened.
-    pub(crate) fn local(&self) -> &Arc<LocalSessions> {
-        &self.local
     }
 
     /// Opens a session of a peer, and returns its id. Returns `None` if other processes must learn of it first, for which

@@ -37,7 +37,7 @@ pub(crate) struct LocalSessions {
     pool: Pool,
     idle_timeout: Duration,
     /// The memory that all streams of the server share, including streams without a session.
-    memory: StreamMemory,
+    pub(crate) memory: StreamMemory,
     fruitless_scan: Mutex<Option<FruitlessScan>>,
 }
 
@@ -77,11 +77,6 @@ impl LocalSessions {
         self.tables.iter().flat_map(|table| table.lock().iter().map(&value).collect::<Vec<_>>()).collect()
     }
 
-    /// Returns the memory that all streams of the server share, including streams without a session.
-    pub(crate) fn memory(&self) -> &StreamMemory {
-        &self.memory
-    }
-
     /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle sessions. Returns
     /// `None` if none is idle, or if the operating system provides no random bytes.
     pub(crate) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
@@ -101,7 +96,7 @@ impl LocalSessions {
         permit: PeerPermit,
         shared: Option<Box<dyn SharedStreams>>,
     ) {
-        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), shared);
+        let session = HttpSession::new(Arc::clone(session), self.memory.of_peer(permit.peer()), shared);
         let entry = Entry { session: Arc::new(session), permit };
         // An entry that is not added must be dropped after the table is unlocked.
         let _unused = match self.table(id).entry(Arc::clone(id)) {
@@ -288,7 +283,7 @@ mod tests {
 
     /// A message of one byte more than a quarter of the memory.
     fn quarter(sessions: &LocalSessions) -> Vec<u8> {
-        let mut line = vec![b'x'; sessions.memory().max / 4 + 1];
+        let mut line = vec![b'x'; sessions.memory.max / 4 + 1];
         line.push(b'\n');
         line
     }
@@ -360,9 +355,9 @@ mod tests {
             assert!(!is_sent || stream.after(0).is_some());
         }
         for remaining in [vec![1, 3], vec![1], vec![]] {
-            let used = sessions.memory().used();
+            let used = sessions.memory.used();
             sessions.evict_streams_down_to(used);
-            assert_eq!(sessions.memory().used(), used);
+            assert_eq!(sessions.memory.used(), used);
             sessions.evict_streams_down_to(used - 1);
             assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
         }
@@ -378,8 +373,8 @@ mod tests {
     #[test]
     fn a_scan_in_vain_is_repeated_when_much_more_is_kept() {
         let sessions = LocalSessions::new(&HttpOptions::default());
-        let max = sessions.memory().max;
-        let mut kept = sessions.memory().count(max);
+        let max = sessions.memory.max;
+        let mut kept = sessions.memory.count(max);
         for (more, is_scanned) in [(0, false), (1, true), (max / 8, false), (max / 8 + 1, true), (max / 4, false)] {
             kept.set(max + more);
             sessions.evict_streams();
