@@ -28,6 +28,7 @@ use crate::{
     counters::{Counter, EndpointStats},
     engine::{Engine, Session},
     mutex::Mutex,
+    race::race,
     revision::Feature,
 };
 
@@ -261,20 +262,18 @@ impl Endpoint {
         self.enter(ShutdownPhase::SubscriptionsEnded);
     }
 
-    /// Ends subscriptions, waits for the messages that are being received and then for the calls in flight, for at most
-    /// `grace`, and closes the endpoint. Rejects new calls once it waits for the calls in flight.
-    pub(super) async fn shut_down(&self, grace: Duration) {
-        self.end_subscriptions();
-        if tokio::time::timeout(grace, self.settled()).await.is_err() {
+    /// Waits for the messages that are being received and then for the calls in flight, for at most `grace`
+    /// or until clients are `unreachable`, and closes the endpoint. Rejects new calls once it waits for the calls in flight.
+    pub(super) async fn shut_down(&self, grace: Duration, unreachable: impl Future<Output = ()>) {
+        if tokio::time::timeout(grace, race(self.settled(), unreachable)).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
-        self.flush(grace).await;
     }
 
     /// Waits until no call is in flight. If other replicas can resume streams, also waits until they can read all
     /// responses.
-    pub(super) async fn settled(&self) {
+    async fn settled(&self) {
         self.limits().settled().await;
         self.sessions().written().await;
     }

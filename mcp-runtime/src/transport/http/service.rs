@@ -1,5 +1,6 @@
 use std::{
     convert::Infallible,
+    future::pending,
     io,
     sync::Arc,
     task::{Context, Poll},
@@ -100,7 +101,9 @@ impl HttpService {
     ///
     /// Dropping the future leaves sessions and streams open and lets new calls in. Subscriptions have ended.
     pub async fn graceful_shutdown(&self, grace: Duration) {
-        self.endpoint.shut_down(grace).await;
+        self.endpoint.end_subscriptions();
+        self.endpoint.shut_down(grace, pending()).await;
+        self.endpoint.flush(grace).await;
     }
 
     /// Lets [`is_ready`](Self::is_ready) return `false` from now on, and waits for `delay`, in which load balancers notice

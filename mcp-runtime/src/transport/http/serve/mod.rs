@@ -330,10 +330,7 @@ impl Router {
                 pending::<()>().await;
             }
         };
-        if tokio::time::timeout(grace, race(endpoint.settled(), unreachable)).await.is_err() {
-            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
-        }
-        endpoint.close();
+        endpoint.shut_down(grace, unreachable).await;
         if !is_closed && tokio::time::timeout(grace, closed).await.is_err() {
             tracing::warn!("shutdown grace period expired: closing connections");
         }
