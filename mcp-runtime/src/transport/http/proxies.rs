@@ -120,15 +120,12 @@ impl Network {
     }
 
     fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                (own.to_bits() ^ other.to_bits()).checked_shr(32 - self.prefix).unwrap_or_default() == 0
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                (own.to_bits() ^ other.to_bits()).checked_shr(128 - self.prefix).unwrap_or_default() == 0
-            }
-            _ => false,
-        }
+        let (difference, bits) = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => (u128::from(own.to_bits() ^ other.to_bits()), 32),
+            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits() ^ other.to_bits(), 128),
+            _ => return false,
+        };
+        difference.checked_shr(bits - self.prefix).unwrap_or_default() == 0
     }
 }
 

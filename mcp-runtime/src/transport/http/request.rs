@@ -33,6 +33,14 @@ use crate::{
     revision::{self, Dialect},
 };
 
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The values of `Accept` that nearly every client sends.
+const COMMON_ACCEPT: [&str; 2] = ["application/json, text/event-stream", "text/event-stream, application/json"];
+
 /// The HTTP request that carried a message.
 #[derive(Debug)]
 pub(super) struct HttpRequestSource {
@@ -227,14 +235,6 @@ fn is_same_number(left: &str, right: &str) -> bool {
     };
     number(left).is_some_and(|left| number(right) == Some(left))
 }
-
-pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-/// The values of `Accept` that nearly every client sends.
-const COMMON_ACCEPT: [&str; 2] = ["application/json, text/event-stream", "text/event-stream, application/json"];
 
 /// Returns the value of a header, or a fault if it occurs more than once or contains non-ASCII characters.
 pub(super) fn plain(headers: &HeaderMap, name: impl AsHeaderName + AsRef<str> + Copy) -> Result<Option<&str>, Fault> {
