@@ -18,13 +18,17 @@ use super::{
     peers::{Peer, Remote},
     response,
     session::Sessions,
-    sse::body::{ShutdownPhase, StreamConfig},
+    sse::{
+        body::{ShutdownPhase, SseBody, StreamConfig},
+        events::StreamEvents,
+    },
 };
 use crate::{
     backend::BACKEND_TIMEOUT,
-    counters::EndpointStats,
+    counters::{Counter, EndpointStats},
     engine::{Engine, Session},
     mutex::Mutex,
+    race::race,
     revision::Feature,
 };
 
@@ -44,6 +48,7 @@ struct PeerConnection {
     shared: Arc<Shared>,
     /// The sender at the other end.
     remote: Remote,
+    /// Whether the listener encrypts it.
     is_tls: bool,
     /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
@@ -70,8 +75,8 @@ impl Endpoint {
         sessions: Sessions,
         options: HttpOptions,
     ) -> Self {
-        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(sessions.local())));
-        let peer = limits.peers.address(None);
+        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions.local)));
+        let peer = limits.peers.remote(Remote::Unknown);
         let shared = Shared {
             engine,
             authorization,
@@ -106,7 +111,7 @@ impl Endpoint {
         if Arc::ptr_eq(self.shared(), connection.shared()) {
             return connection.clone();
         }
-        self.for_remote(connection.remote(), connection.is_tls())
+        self.for_remote(connection.remote(), connection.connection.is_tls)
     }
 
     /// Returns the peer of the connection.
@@ -119,14 +124,9 @@ impl Endpoint {
         self.connection.remote
     }
 
-    /// Returns whether the listener encrypts the connection.
-    pub(super) fn is_tls(&self) -> bool {
-        self.connection.is_tls
-    }
-
     /// Returns the scheme of the URLs of the endpoint, as a client on the same machine uses them.
     pub(super) fn scheme(&self) -> &'static str {
-        if self.is_tls() { "https" } else { "http" }
+        if self.connection.is_tls { "https" } else { "http" }
     }
 
     /// Returns the client of the connection as a reader.
@@ -137,7 +137,7 @@ impl Endpoint {
     /// Sets the session that lives while the client of the connection reads.
     pub(super) fn set_reading_session(&self, session: Option<&Arc<Session>>) {
         if self.engine().profile.limits.ping_interval.is_some() {
-            self.reader().set_session(session);
+            *self.reader().0.lock() = session.map_or_else(Weak::new, Arc::downgrade);
         }
     }
 
@@ -174,8 +174,21 @@ impl Endpoint {
         self.shared().authorization.as_deref()
     }
 
+    /// Returns a response body that carries the events of a stream, of a kind that is counted. It ends when the server
+    /// shuts down or the credentials of the request have expired.
+    pub(super) fn sse_body(
+        &self,
+        request: &Parts,
+        events: StreamEvents,
+        config: StreamConfig,
+        kind: Counter,
+    ) -> SseBody {
+        let body = SseBody::new(events, config, self.shared().shutdown.subscribe());
+        body.until(self.stream_deadline(request)).counted(kind, self.engine())
+    }
+
     /// Returns the time at which the streams of a request's sender end because its credentials have expired.
-    pub(super) fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
+    fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
         let expires_at = response::identity(request)?.expires_at()?;
         let grace = self.options().expired_stream_grace?;
         let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
@@ -200,11 +213,6 @@ impl Endpoint {
         self.limits().start_receiving(Arc::as_ptr(&self.connection).addr() / size_of::<PeerConnection>())
     }
 
-    /// Subscribes to the progress of the shutdown.
-    pub(super) fn shutdown(&self) -> watch::Receiver<ShutdownPhase> {
-        self.shared().shutdown.subscribe()
-    }
-
     /// Returns the configuration of a session's streams.
     pub(super) fn session_stream_config(&self, session: &Session) -> StreamConfig {
         let primed = session.info.dialect.has(Feature::StreamPolling);
@@ -218,17 +226,20 @@ impl Endpoint {
 
     /// Lets the readiness check fail, and waits for `delay`, in which load balancers notice it. All requests are still served.
     pub(super) async fn drain(&self, delay: Duration) {
-        self.shared().shutdown.send_if_modified(|phase| {
-            let is_running = *phase == ShutdownPhase::Running;
-            if is_running {
-                *phase = ShutdownPhase::Draining;
-            }
-            is_running
-        });
+        self.enter(ShutdownPhase::Draining);
         if !delay.is_zero() {
             tracing::info!(?delay, "shutting down: waiting until load balancers have noticed");
             tokio::time::sleep(delay).await;
         }
+    }
+
+    /// Begins a phase of the shutdown, unless it has begun already.
+    fn enter(&self, next: ShutdownPhase) {
+        self.shared().shutdown.send_if_modified(|phase| {
+            let is_earlier = *phase < next;
+            *phase = next.max(*phase);
+            is_earlier
+        });
     }
 
     /// Returns why the endpoint should not receive requests, or `None` if it should.
@@ -242,36 +253,27 @@ impl Endpoint {
     /// Returns whether the authenticator could examine the last request, as text. Returns `None` without an
     /// authenticator.
     pub(super) fn authenticator_state(&self) -> Option<&'static str> {
-        let authorization = self.shared().authorization.as_ref()?;
-        Some(if authorization.is_unavailable() { "unavailable" } else { "ok" })
+        Some(if self.authorization()?.is_unavailable() { "unavailable" } else { "ok" })
     }
 
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls
     /// continue.
     pub(super) fn end_subscriptions(&self) {
-        self.shared().shutdown.send_if_modified(|phase| {
-            let is_earlier = *phase < ShutdownPhase::SubscriptionsEnded;
-            if is_earlier {
-                *phase = ShutdownPhase::SubscriptionsEnded;
-            }
-            is_earlier
-        });
+        self.enter(ShutdownPhase::SubscriptionsEnded);
     }
 
-    /// Ends subscriptions, waits for the messages that are being received and then for the calls in flight, for at most
-    /// `grace`, and closes the endpoint. Rejects new calls once it waits for the calls in flight.
-    pub(super) async fn shut_down(&self, grace: Duration) {
-        self.end_subscriptions();
-        if tokio::time::timeout(grace, self.settled()).await.is_err() {
+    /// Waits for the messages that are being received and then for the calls in flight, for at most `grace`
+    /// or until clients are `unreachable`, and closes the endpoint. Rejects new calls once it waits for the calls in flight.
+    pub(super) async fn shut_down(&self, grace: Duration, unreachable: impl Future<Output = ()>) {
+        if tokio::time::timeout(grace, race(self.settled(), unreachable)).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
-        self.flush(grace).await;
     }
 
     /// Waits until no call is in flight. If other replicas can resume streams, also waits until they can read all
     /// responses.
-    pub(super) async fn settled(&self) {
+    async fn settled(&self) {
         self.limits().settled().await;
         self.sessions().written().await;
     }
@@ -285,8 +287,8 @@ impl Endpoint {
 
     /// Ends every stream and session.
     pub(super) fn close(&self) {
-        self.shared().shutdown.send_replace(ShutdownPhase::Closed);
-        self.shared().sessions.local().close_all();
+        self.enter(ShutdownPhase::Closed);
+        self.sessions().local.close_all();
     }
 
     /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].
@@ -296,7 +298,7 @@ impl Endpoint {
         if time.saturating_sub(last) >= SWEEP_INTERVAL.as_secs()
             && last_sweep.compare_exchange(last, time, Relaxed, Relaxed).is_ok()
         {
-            self.sessions().local().sweep(now);
+            self.sessions().local.sweep(now);
         }
     }
 }
@@ -307,11 +309,6 @@ impl Endpoint {
 pub(super) struct Reader(Mutex<Weak<Session>>);
 
 impl Reader {
-    /// Sets the session, or removes it with `None`.
-    pub(super) fn set_session(&self, session: Option<&Arc<Session>>) {
-        *self.0.lock() = session.map_or_else(Weak::new, Arc::downgrade);
-    }
-
     /// Records that the client has made room for output that was waiting.
     pub(super) fn record_read(&self) {
         let session = self.0.lock().upgrade();
@@ -333,7 +330,7 @@ mod tests {
         let endpoint = built.endpoint(HttpOptions::default().session_idle(Duration::from_secs(10)));
         for (seconds, opens, left) in [(29, true, 1), (30, false, 0), (59, true, 1), (60, false, 0)] {
             if opens {
-                let opened = endpoint.sessions().local().open(Arc::new(Session::for_test()), endpoint.peer());
+                let opened = endpoint.sessions().local.open(Arc::new(Session::for_test()), endpoint.peer());
                 assert!(opened.is_some(), "{seconds}");
             }
             endpoint.sweep(endpoint.shared().created + Duration::from_secs(seconds));

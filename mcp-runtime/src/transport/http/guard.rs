@@ -104,7 +104,6 @@ pub(super) fn needs_cors<B>(request: &Request<B>) -> bool {
 /// Returns the layer that lets web pages of allowed origins read responses.
 pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
     let (options, private_network) = (Arc::clone(options), Arc::clone(options));
-    let names = |names: &[&'static str]| names.iter().map(|name| HeaderName::from_static(name)).collect::<Vec<_>>();
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(move |origin, request| {
             let is_allowed = is_allowed_origin(origin, &options);
@@ -120,13 +119,10 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
         }))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
-        .expose_headers(names(&[
-            "mcp-session-id",
-            "mcp-protocol-version",
-            "retry-after",
-            "www-authenticate",
-            "dpop-nonce",
-        ]))
+        .expose_headers(
+            ["mcp-session-id", "mcp-protocol-version", "retry-after", "www-authenticate", "dpop-nonce"]
+                .map(HeaderName::from_static),
+        )
         .max_age(Duration::from_secs(3600))
 }
 

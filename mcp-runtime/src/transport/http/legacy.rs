@@ -8,19 +8,15 @@
 
 use std::{
     collections::HashMap,
-    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task,
     time::Instant,
 };
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, request::Parts};
-use hyper::body::Incoming;
-use tower_service::Service;
 
 use crate::{
     counters::Counter,
@@ -35,11 +31,11 @@ use crate::{
         peers::PeerPermit,
         request::HttpRequestSource,
         request_body::{self, RequestBody, linger},
-        response::{self, HttpResponse, ResponseFuture},
+        response::{self, HttpResponse},
         routing,
         session::new_id,
         sse::{
-            body::{CancelOnDrop, DrainedStream, SseBody, StreamConfig},
+            body::{CancelOnDrop, DrainedStream, StreamConfig},
             events::StreamEvents,
             stream::EventStream,
         },
@@ -61,50 +57,49 @@ impl LegacyService {
         Self { endpoint, sessions }
     }
 
-    /// Sets the endpoint of the connection that carries subsequent requests.
-    pub(super) fn set_endpoint(&mut self, endpoint: Endpoint) {
-        self.endpoint = endpoint;
-    }
-
     /// Returns whether this service is responsible for a path.
     pub(super) fn serves(path: &str) -> bool {
         matches!(path, STREAM | MESSAGES)
     }
 
+    pub(super) async fn respond<B: RequestBody>(self, request: Request<B>) -> HttpResponse {
+        self.handle(request).await.unwrap_or_else(|rejection| *rejection)
+    }
+
     async fn handle<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {
         let (parts, body) = request.into_parts();
         guard::check(&parts, self.endpoint.options())?;
-        let (parts, body, response_headers) = admit(&self.endpoint, parts, body, Instant::now()).await?.split();
-        let response = match (parts.uri.path(), &parts.method) {
+        let (parts, body, response_headers) = admit(&self.endpoint, parts, body, Instant::now()).await?;
+        let mut response = match (parts.uri.path(), &parts.method) {
             (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await.unwrap_or_else(|rejection| *rejection),
             _ => response::method_not_allowed("POST"),
         };
-        Ok(response_headers.add_to(response))
+        response.headers_mut().extend(response_headers);
+        Ok(response)
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
     fn open(&self, request: &Parts) -> HttpResponse {
         DEPRECATED_HTTP_SSE.warn();
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
-        let sessions = self.endpoint.sessions().local();
+        let sessions = &self.endpoint.sessions().local;
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
             Counter::RefusedSessions.count();
             return response::overloaded("too many sessions");
         };
-        let memory = sessions.memory().of_peer(permit.peer());
+        let memory = sessions.memory.of_peer(permit.peer());
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
         let cancels = CancelOnDrop(connection.in_flight_table());
-        let client = Arc::new(Client::new(&self.endpoint, request, connection, permit));
-        let remove = self.sessions.insert(Arc::clone(&id), Arc::clone(&client));
+        let client = Client::new(&self.endpoint, request, connection, permit);
+        let client = self.sessions.insert(Arc::clone(&id), Arc::new(client));
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
-        let body = SseBody::new(StreamEvents::local(stream.attach(), 0), config, self.endpoint.shutdown());
-        let body = body.until(self.endpoint.stream_deadline(request));
-        let body = body.counted(Counter::SessionStreams, self.endpoint.engine());
-        response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client).guarded_by(remove))
+        let events = StreamEvents::local(stream.attach(), 0);
+        let body = self.endpoint.sse_body(request, events, config, Counter::SessionStreams);
+        response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client))
     }
 
     /// Receives a message. Its response is sent on the client's stream.
@@ -117,16 +112,17 @@ impl LegacyService {
             }
         };
         // The stream may have been opened at another endpoint.
-        let endpoint = client.endpoint().for_connection(&self.endpoint);
+        let endpoint = client.endpoint.for_connection(&self.endpoint);
         let source = Arc::new(HttpRequestSource::new(request, &endpoint));
         let mut body = request_body::read(&endpoint, &source, body, Instant::now()).await?;
-        source.keep_memory(body.take_memory());
+        source.keep_memory(body.memory.take());
         Ok(client.receive(source, body.bytes()).await)
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
     fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
-        let client = self.sessions.get(session_id(request)).filter(|client| client.is_sender_of(request));
+        let client = self.sessions.0.lock().get(session_id(request)).map(Arc::clone);
+        let client = client.filter(|client| client.principal.as_deref() == response::principal(request));
         let client = client.ok_or_else(|| Box::new(self.session_not_found()))?;
         routing::check_content(request)?;
         client.check_unread()?;
@@ -150,21 +146,6 @@ fn session_id(request: &Parts) -> &str {
     query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default()
 }
 
-impl Service<Request<Incoming>> for LegacyService {
-    type Response = HttpResponse;
-    type Error = Infallible;
-    type Future = ResponseFuture;
-
-    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
-        task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> ResponseFuture {
-        let service = self.clone();
-        Box::pin(async move { Ok(service.handle(request).await.unwrap_or_else(|rejection| *rejection)) })
-    }
-}
-
 /// The clients with an open stream, by the ids of their sessions. Each has a permit for a session, which bounds the
 /// table. All listeners of a server share it.
 #[derive(Debug, Clone, Default)]
@@ -172,7 +153,7 @@ pub(crate) struct LegacySessions(Arc<Mutex<HashMap<Arc<str>, Arc<Client>>>>);
 
 /// A client with an open stream.
 #[derive(Debug)]
-pub(super) struct Client {
+struct Client {
     /// The principal that opened the stream. To any other sender, the client does not exist.
     principal: Option<Box<str>>,
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
@@ -186,28 +167,25 @@ pub(super) struct Client {
     _permit: PeerPermit,
 }
 
-/// A guard that removes a client and cancels its calls when its stream ends.
+/// A client as long as its stream is open. Dropping it removes the client and cancels its calls.
 #[derive(Debug)]
-pub(super) struct RemoveOnDrop {
+struct OpenClient {
     sessions: LegacySessions,
     id: Arc<str>,
+    client: Arc<Client>,
 }
 
 impl LegacySessions {
-    /// Adds a client until the returned guard is dropped.
-    pub(super) fn insert(&self, id: Arc<str>, client: Arc<Client>) -> RemoveOnDrop {
-        self.0.lock().insert(Arc::clone(&id), client);
-        RemoveOnDrop { sessions: self.clone(), id }
-    }
-
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Client>> {
-        self.0.lock().get(id).map(Arc::clone)
+    /// Adds a client until the returned value is dropped.
+    fn insert(&self, id: Arc<str>, client: Arc<Client>) -> OpenClient {
+        self.0.lock().insert(Arc::clone(&id), Arc::clone(&client));
+        OpenClient { sessions: self.clone(), id, client }
     }
 }
 
 impl Client {
     /// Creates a client whose stream is opened by a request.
-    pub(super) fn new(endpoint: &Endpoint, request: &Parts, connection: Connection, permit: PeerPermit) -> Self {
+    fn new(endpoint: &Endpoint, request: &Parts, connection: Connection, permit: PeerPermit) -> Self {
         Self {
             principal: response::principal(request).map(Into::into),
             outbox: Arc::clone(connection.outbox()),
@@ -219,18 +197,8 @@ impl Client {
         }
     }
 
-    /// Returns the endpoint at which the stream was opened.
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
-    /// Returns whether a request is from the principal that opened the stream.
-    pub(super) fn is_sender_of(&self, request: &Parts) -> bool {
-        self.principal.as_deref() == response::principal(request)
-    }
-
     /// Rejects a message if the client does not read its stream.
-    pub(super) fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
+    fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
         if self.outbox.unread() > self.endpoint.engine().profile.limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
@@ -238,7 +206,7 @@ impl Client {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    pub(super) async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
+    async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
         let mut connection = self.connection.lock().await;
         let response = self.receive_on(&mut connection, source, body);
         drop(connection);
@@ -276,27 +244,26 @@ impl Client {
     }
 }
 
-impl DrainedStream for Client {
+impl DrainedStream for OpenClient {
     fn close_if_idle(&self) -> bool {
-        self.in_flight.end_listeners();
+        let Client { in_flight, connection, outbox, .. } = &*self.client;
+        in_flight.end_listeners();
         // While the connection is locked, no message is being received.
-        let Ok(_connection) = self.connection.try_lock() else { return false };
-        let is_idle = !self.outbox.is_closed() && self.outbox.is_finished();
+        let Ok(_connection) = connection.try_lock() else { return false };
+        let is_idle = !outbox.is_closed() && outbox.is_finished();
         if is_idle {
-            self.outbox.close();
+            outbox.close();
         }
         is_idle
     }
 }
 
-impl Drop for RemoveOnDrop {
+impl Drop for OpenClient {
     fn drop(&mut self) {
+        self.sessions.0.lock().remove(&self.id);
         // The table must be unlocked before the calls are cancelled.
-        let removed = self.sessions.0.lock().remove(&self.id);
-        if let Some(client) = removed {
-            client.is_closed.store(true, Ordering::Release);
-            client.in_flight.cancel_all();
-        }
+        self.client.is_closed.store(true, Ordering::Release);
+        self.client.in_flight.cancel_all();
     }
 }
 

@@ -1,13 +1,15 @@
 //! Limits over all clients of a server, and each client's share of them: calls in flight, listeners, and memory for
-//! request bodies and unread responses.
+//! request bodies and unread responses, whose buffers are reused.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
-    buffers::{ReusedBuffer, SpareBuffers},
     options::HttpOptions,
     peers::{Peer, PeerPermit, Peers, Pool, Resource},
     session::LocalSessions,
@@ -16,6 +18,7 @@ use crate::{
     counters::{Counter, EndpointBuffers, EndpointStats},
     engine::{Permit, too_many_listeners},
     error::Fault,
+    mutex::Mutex,
 };
 
 /// The maximum size of a response that does not count towards the memory of unread responses. Each connection has at
@@ -122,11 +125,11 @@ impl SharedLimits {
     /// Checks that there is memory for the response of another call. Streams have the same amount of memory as
     /// complete responses.
     fn check_response_memory(&self, peer: &Peer) -> Result<(), Fault> {
-        let max = self.response_memory.max();
+        let max = self.response_memory.max;
         let is_full = self.response_memory.available_to(peer) < max / FREE_FRACTION;
-        let (own, all) = (peer.stream_bytes().load(Ordering::Relaxed), self.sessions.memory().used());
+        let (own, all) = (peer.stream_bytes.load(Ordering::Relaxed), self.sessions.memory.used());
         let others = all.saturating_sub(own);
-        let has_streams = all > max || own > self.response_memory.share().of(max.saturating_sub(others));
+        let has_streams = all > max || own > self.response_memory.share.of(max.saturating_sub(others));
         if is_full || has_streams { Err(too_many_unread()) } else { Ok(()) }
     }
 
@@ -187,9 +190,9 @@ impl SharedLimits {
 impl EndpointStats for SharedLimits {
     fn add_to(&self, buffers: &mut EndpointBuffers) {
         let Self { body_memory, response_memory, sessions, .. } = self;
-        buffers.requests.add(body_memory.max() - body_memory.free(), body_memory.max());
-        buffers.responses.add(response_memory.max() - response_memory.free(), response_memory.max());
-        buffers.streams.add(sessions.memory().used(), response_memory.max());
+        buffers.requests.add(body_memory.max - body_memory.free(), body_memory.max);
+        buffers.responses.add(response_memory.max - response_memory.free(), response_memory.max);
+        buffers.streams.add(sessions.memory.used(), response_memory.max);
     }
 }
 
@@ -204,7 +207,7 @@ pub(super) fn too_many_unread() -> Fault {
 
 impl AsRef<[u8]> for UnreadResponse {
     fn as_ref(&self) -> &[u8] {
-        &self.message
+        &self.message.buffer
     }
 }
 
@@ -215,10 +218,125 @@ impl Drop for CallPermit {
     }
 }
 
-#[cfg(all(test, feature = "cluster"))]
+/// The minimum capacity of a buffer that is reused. An allocator reuses smaller buffers itself, while it usually
+/// returns larger buffers to the operating system, so that a message of 1 MiB costs hundreds of page faults for each
+/// copy of it.
+const MIN_CAPACITY: usize = 64 << 10;
+/// The maximum capacity of a buffer that is reused.
+const MAX_CAPACITY: usize = 2 << 20;
+/// The maximum number of unused buffers.
+const MAX_SPARE: usize = 4;
+/// The number of consecutive small messages in large buffers after which the unused buffers are released.
+const SMALL_MESSAGES: u8 = 16;
+
+/// The buffers of large request bodies and responses that are not in use: at most [`MAX_SPARE`] of [`MAX_CAPACITY`]
+/// bytes. Others are released.
+#[derive(Debug, Default)]
+pub(super) struct SpareBuffers {
+    spare: Mutex<Spare>,
+    /// The number of unused buffers, so that small messages need not lock if there are none.
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    small_messages: u8,
+}
+
+/// A buffer that is reused when it is dropped.
+#[derive(Debug)]
+pub(super) struct ReusedBuffer {
+    pub(super) buffer: Vec<u8>,
+    spare: Arc<SpareBuffers>,
+}
+
+impl SpareBuffers {
+    /// Returns an unused buffer, or `None` if there is none because the latest messages were small.
+    pub(super) fn take(&self) -> Option<Vec<u8>> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.update(|spare| spare.buffers.pop())
+    }
+
+    /// Makes a buffer available to other messages, with its content.
+    pub(super) fn put(&self, mut buffer: Vec<u8>) {
+        if !(MIN_CAPACITY..=MAX_CAPACITY).contains(&buffer.capacity()) {
+            return;
+        }
+        self.update(|spare| {
+            let is_small = buffer.len() < MIN_CAPACITY;
+            spare.small_messages = if is_small { spare.small_messages.saturating_add(1) } else { 0 };
+            if spare.small_messages >= SMALL_MESSAGES {
+                spare.buffers.clear();
+            } else if spare.buffers.len() < MAX_SPARE {
+                buffer.clear();
+                spare.buffers.push(buffer);
+            }
+        });
+    }
+
+    fn update<T>(&self, update: impl FnOnce(&mut Spare) -> T) -> T {
+        let mut spare = self.spare.lock();
+        let result = update(&mut spare);
+        self.count.store(spare.buffers.len(), Ordering::Relaxed);
+        result
+    }
+}
+
+impl ReusedBuffer {
+    pub(super) fn new(buffer: Vec<u8>, spare: &Arc<SpareBuffers>) -> Self {
+        Self { buffer, spare: Arc::clone(spare) }
+    }
+}
+
+impl Drop for ReusedBuffer {
+    fn drop(&mut self) {
+        self.spare.put(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn only_large_buffers_are_reused_until_messages_are_small_again() {
+        let spare = Arc::new(SpareBuffers::default());
+        let put = |length: usize, capacity: usize| {
+            let mut buffer = ReusedBuffer::new(Vec::with_capacity(capacity), &spare);
+            buffer.buffer.resize(length, b'x');
+        };
+        put(10, 10);
+        put(10, MIN_CAPACITY - 1);
+        put(MAX_CAPACITY + 1, MAX_CAPACITY + 1);
+        assert_eq!(spare.take(), None);
+        for _ in 0..2 * MAX_SPARE {
+            put(MIN_CAPACITY, MAX_CAPACITY);
+        }
+        for _ in 0..MAX_SPARE {
+            let buffer = spare.take().expect("large buffers are reused");
+            assert_eq!((buffer.len(), buffer.capacity()), (0, MAX_CAPACITY));
+        }
+        assert_eq!(spare.take(), None);
+
+        put(MIN_CAPACITY, MAX_CAPACITY);
+        for _ in 1..SMALL_MESSAGES {
+            let buffer = spare.take().expect("few messages were small");
+            spare.put(buffer);
+        }
+        let last = spare.take().expect("few messages were small");
+        put(MIN_CAPACITY, MAX_CAPACITY);
+        spare.put(last);
+        assert!(spare.take().is_some(), "a large message starts the count again");
+        for _ in 0..SMALL_MESSAGES {
+            put(1, MIN_CAPACITY);
+        }
+        assert_eq!(spare.take(), None);
+    }
+
+    #[cfg(feature = "cluster")]
     #[test]
     fn statistics_show_what_is_in_use() {
         let options = HttpOptions::default().max_body_bytes(100).max_total_body_bytes(1000);
@@ -229,13 +347,14 @@ mod tests {
         let mut body = None;
         assert!(limits.reserve_body_memory(&ada, &mut body, 300));
         let _response = limits.count_response(&ada, vec![b'x'; 20_000]).unwrap();
-        let _stream = sessions.memory().of_peer(&ada).count(7);
+        let _stream = sessions.memory.of_peer(&ada).count(7);
         let mut buffers = EndpointBuffers::default();
         limits.add_to(&mut buffers);
         let shown = [buffers.requests, buffers.responses, buffers.streams].map(|buffer| (buffer.used, buffer.max));
         assert_eq!(shown, [(300, 1000), (20_000, 100_000), (7, 100_000)]);
     }
 
+    #[cfg(feature = "cluster")]
     #[test]
     fn the_streams_of_a_peer_use_at_most_its_share_of_what_others_leave_free() {
         let options = HttpOptions::default().max_unread_response_bytes(1000).max_peer_share(0.5);
@@ -253,7 +372,7 @@ mod tests {
             (2, 998, false),
             (0, 1001, false),
         ] {
-            let _kept = [(&ada, own), (&eve, others)].map(|(peer, bytes)| sessions.memory().of_peer(peer).count(bytes));
+            let _kept = [(&ada, own), (&eve, others)].map(|(peer, bytes)| sessions.memory.of_peer(peer).count(bytes));
             assert_eq!(limits.admit_call(&ada, None).is_ok(), is_admitted, "{own} {others}");
             assert_eq!(limits.check_capacity(&ada).is_ok(), is_admitted, "{own} {others}");
         }

@@ -6,12 +6,9 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
-mod address;
 mod authorization;
-mod buffers;
 mod endpoint;
 mod guard;
-mod headers;
 mod legacy;
 mod limits;
 mod options;
@@ -27,12 +24,11 @@ mod service;
 pub(crate) mod session;
 pub(crate) mod sse;
 
-pub use address::{HttpAddress, InvalidHttpAddress};
 pub(crate) use authorization::Authorization;
 pub use authorization::AuthorizationService;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use legacy::LegacySessions;
-pub use options::HttpOptions;
+pub use options::{HttpAddress, HttpOptions, InvalidHttpAddress, ListenerOptions};
 pub use response::HttpBody;
-pub use serve::{Listener, ListenerOptions, Serve, serve};
+pub use serve::{Listener, Serve, serve};
 pub use service::HttpService;

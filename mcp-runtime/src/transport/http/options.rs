@@ -1,9 +1,17 @@
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+//! The options of an endpoint and of its listener, and the address of the listener.
+
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6},
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use http::request::Parts;
-use tokio::sync::Semaphore;
 
-use super::{address::HttpAddress, peers::Share, proxies::TrustedProxies};
+use super::{peers::Share, proxies::TrustedProxies};
 use crate::{
     debug::debug,
     engine::{MAX_PERIOD, MIN_PERIOD},
@@ -153,9 +161,7 @@ impl HttpOptions {
         /// fit is replaced by an error with status 503, although its function has already run, so a response larger
         /// than the limit is never sent. Responses of up to 16 KiB do not count. The unread output of event streams has
         /// a separate limit of the same size, which is checked only when a call begins.
-        pub fn max_unread_response_bytes(self, bytes: usize) {
-            self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS)
-        }
+        pub fn max_unread_response_bytes(self, bytes: usize) { self.max_unread_response_bytes = bytes }
 
         /// Sets the maximum number of sessions. The default is 10,000.
         ///
@@ -287,8 +293,7 @@ impl HttpOptions {
 
     /// Returns the memory for all bodies, in bytes.
     pub(super) fn body_memory(&self) -> usize {
-        let min = self.max_body_bytes.saturating_mul(4);
-        self.max_total_body_bytes.max(min).min(Semaphore::MAX_PERMITS)
+        self.max_total_body_bytes.max(self.max_body_bytes.saturating_mul(4))
     }
 
     /// Rejects an address that other machines can reach if no host is allowed.
@@ -303,5 +308,295 @@ impl HttpOptions {
              `HttpOptions::allow_host(\"mcp.example.com\")`"
         );
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+    }
+}
+
+/// The maximum number of headers of a request.
+pub(super) const MAX_HEADERS: usize = 100;
+
+/// Options of a listener: its connections, the paths beside the endpoint, and its shutdown.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::http::ListenerOptions;
+///
+/// let options = ListenerOptions::default().max_connections(1000).drain_delay(Duration::from_secs(5));
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ListenerOptions {
+    pub(super) max_connections: usize,
+    pub(super) header_timeout: Duration,
+    pub(super) max_head_bytes: usize,
+    pub(super) write_timeout: Duration,
+    pub(super) min_read_rate: usize,
+    pub(super) liveness_path: Option<String>,
+    pub(super) readiness_path: Option<String>,
+    pub(super) drain_delay: Duration,
+    pub(super) legacy_sse: bool,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_240,
+            header_timeout: Duration::from_secs(75),
+            max_head_bytes: 16 << 10,
+            write_timeout: Duration::from_secs(120),
+            min_read_rate: 1 << 10,
+            liveness_path: Some("/healthz".to_owned()),
+            readiness_path: Some("/readyz".to_owned()),
+            drain_delay: Duration::ZERO,
+            legacy_sse: false,
+        }
+    }
+}
+
+impl ListenerOptions {
+    setters! {
+        /// Sets the maximum number of connections. The default is 10,240.
+        ///
+        /// Connections beyond the limit receive a response with status 503 and are closed, so that a proxy can try
+        /// another server at once.
+        ///
+        /// The operating system must allow the process to open at least as many files.
+        ///
+        /// ```
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().max_connections(1000);
+        /// ```
+        pub fn max_connections(self, connections: usize) { self.max_connections = connections.clamp(1, 1 << 20) }
+
+        /// Sets the time after which a connection is closed if it has not received the head of its next request. The
+        /// default is 75 seconds.
+        ///
+        /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not
+        /// send a request on a connection that is about to close.
+        pub fn header_timeout(self, timeout: Duration) { self.header_timeout = timeout.min(MAX_PERIOD) }
+
+        /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16
+        /// KiB, and the minimum is 8 KiB.
+        ///
+        /// A longer head is rejected with status 431. Each connection buffers about as much of its input, so with the
+        /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB. A connection of
+        /// HTTP/2 also buffers up to 128 KiB of bodies that are not read yet.
+        pub fn max_head_bytes(self, bytes: usize) { self.max_head_bytes = bytes.max(8 << 10) }
+
+        /// Sets the minimum rate, in bytes per second, at which a client must read. The default is 1024. Zero disables
+        /// the check.
+        ///
+        /// While output waits for the client, its rate is averaged over each period of the
+        /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
+        /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
+        /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent, and reports what a
+        /// client reads in steps of up to 192 KiB, so with the defaults, a client that reads less than 3 KiB per second
+        /// may be disconnected, too. Elsewhere, the buffer and the steps may be larger. Connections without pending
+        /// output are not affected.
+        pub fn min_read_rate(self, bytes_per_second: usize) { self.min_read_rate = bytes_per_second }
+
+        /// Sets the time after which a connection is closed if its client accepts no data. The default is 2 minutes.
+        ///
+        /// The session and its resumable streams outlive the connection.
+        pub fn write_timeout(self, timeout: Duration) { self.write_timeout = timeout }
+    }
+
+    /// Sets the path of the liveness check, which succeeds while the server listens, with `{"status":"ok"}`. The default is
+    /// `/healthz`; `None` disables the check.
+    #[must_use]
+    pub fn liveness_path<'a>(mut self, path: impl Into<Option<&'a str>>) -> Self {
+        self.liveness_path = path.into().map(str::to_owned);
+        self
+    }
+
+    /// Sets the path of the readiness check. The default is `/readyz`; `None` disables the check. A mounted service has
+    /// [`HttpService::is_ready`](crate::http::HttpService::is_ready) instead.
+    ///
+    /// The check fails with status 503 once the server shuts down, and while the [backend](crate::Server::backend) does
+    /// not respond or accepts no changes. The response is JSON: `status` is `ok` or `unavailable`, `reason` says why the
+    /// check fails, and `authenticator` is `ok`, or `unavailable` if the [authenticator](crate::Server::authenticate) could
+    /// not examine the last request. Other replicas depend on the same authenticator, so it does not fail the check.
+    ///
+    /// ```
+    /// # use mcp_runtime::http::ListenerOptions;
+    /// let options = ListenerOptions::default().liveness_path("/live").readiness_path("/ready");
+    /// let without = ListenerOptions::default().liveness_path(None).readiness_path(None);
+    /// ```
+    #[must_use]
+    pub fn readiness_path<'a>(mut self, path: impl Into<Option<&'a str>>) -> Self {
+        self.readiness_path = path.into().map(str::to_owned);
+        self
+    }
+
+    setters! {
+        /// Sets how long the listener accepts connections after the shutdown signal, while the readiness check fails
+        /// already. The default is zero. Programs with [`main!`](crate::main) set it with `--drain-delay`, and a
+        /// mounted service waits in [`HttpService::drain`](crate::http::HttpService::drain).
+        ///
+        /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests.
+        /// In Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
+        /// `terminationGracePeriodSeconds` that is longer than this delay and the [grace
+        /// period](crate::Server::shutdown_grace) together.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().drain_delay(Duration::from_secs(5));
+        /// ```
+        pub fn drain_delay(self, delay: Duration) { self.drain_delay = delay }
+
+        /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages
+        /// at `/message`. The default is `false`.
+        ///
+        /// Deprecated since revision 2025-03-26:
+        /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+        ///
+        /// A session lives in the process that holds its stream, also with a shared [backend](crate::Server::backend):
+        /// load balancers must send all requests of a client to the same process. See
+        /// [Replicas](crate::guide::replicas).
+        ///
+        /// ```
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().legacy_sse(true);
+        /// ```
+        pub fn legacy_sse(self, enabled: bool) { self.legacy_sse = enabled }
+    }
+}
+
+/// The prefix of the path of a Unix socket.
+const UNIX: &str = "unix:";
+
+/// An address on which a server listens for HTTP: a TCP address, or the path of a Unix socket.
+///
+/// It is parsed from `127.0.0.1:8080` or `unix:/run/my-server.sock`, and displayed in the same form.
+///
+/// ```
+/// use std::path::PathBuf;
+///
+/// use mcp_runtime::http::HttpAddress;
+///
+/// assert_eq!(HttpAddress::from(([127, 0, 0, 1], 8080)), "127.0.0.1:8080".parse().unwrap());
+/// assert_eq!(HttpAddress::Unix(PathBuf::from("/run/my-server.sock")), "unix:/run/my-server.sock".parse().unwrap());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HttpAddress {
+    /// A TCP address. Port 0 selects a free port.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl HttpAddress {
+    /// Returns the TCP address, or `None` for a Unix socket.
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Returns the URL of an endpoint. A Unix socket has the form that `proxy_pass` of nginx expects.
+    pub(crate) fn url(&self, scheme: &str, path: &str) -> String {
+        match self {
+            Self::Tcp(address) => format!("{scheme}://{address}{path}"),
+            Self::Unix(socket) => format!("{scheme}://{UNIX}{}:{path}", socket.display()),
+        }
+    }
+}
+
+impl fmt::Display for HttpAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for HttpAddress {
+    type Err = InvalidHttpAddress;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHttpAddress> {
+        match text.strip_prefix(UNIX) {
+            Some(path) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            _ => text.parse().map(Self::Tcp).map_err(|_| InvalidHttpAddress(text.to_owned())),
+        }
+    }
+}
+
+impl From<SocketAddr> for HttpAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl From<SocketAddrV4> for HttpAddress {
+    fn from(address: SocketAddrV4) -> Self {
+        Self::Tcp(address.into())
+    }
+}
+
+impl From<SocketAddrV6> for HttpAddress {
+    fn from(address: SocketAddrV6) -> Self {
+        Self::Tcp(address.into())
+    }
+}
+
+impl<I: Into<IpAddr>> From<(I, u16)> for HttpAddress {
+    fn from(address: (I, u16)) -> Self {
+        Self::Tcp(address.into())
+    }
+}
+
+impl From<&Path> for HttpAddress {
+    fn from(path: &Path) -> Self {
+        Self::Unix(path.to_owned())
+    }
+}
+
+impl From<PathBuf> for HttpAddress {
+    fn from(path: PathBuf) -> Self {
+        Self::Unix(path)
+    }
+}
+
+/// The error of parsing an [`HttpAddress`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidHttpAddress(String);
+
+impl fmt::Display for InvalidHttpAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "invalid address `{}`, expected an IP address and a port, such as 127.0.0.1:8080, or the path of a Unix \
+             socket, such as unix:/run/my-server.sock",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for InvalidHttpAddress {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_parsed() {
+        for (text, url) in [
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8080/mcp")),
+            ("[::1]:80", Some("http://[::1]:80/mcp")),
+            ("unix:/run/x.sock", Some("http://unix:/run/x.sock:/mcp")),
+            ("unix:x.sock", Some("http://unix:x.sock:/mcp")),
+            ("unix:", None),
+            ("/run/x.sock", None),
+            ("localhost:8080", None),
+            ("127.0.0.1", None),
+            ("", None),
+        ] {
+            let address: Result<HttpAddress, _> = text.parse();
+            assert_eq!(address.as_ref().ok().map(|address| address.url("http", "/mcp")).as_deref(), url, "{text}");
+            assert_eq!(address.is_ok().then_some(text), address.map(|address| address.to_string()).ok().as_deref());
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The peers of a server, and the share of each limit that a single peer may use.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
+    hash::Hash,
     net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{
         Arc, Weak,
@@ -31,7 +32,7 @@ pub(crate) enum Resource {
 }
 
 /// The number of [`Resource`]s.
-const RESOURCES: usize = 9;
+const RESOURCES: usize = Resource::ResponseBytes as usize + 1;
 
 /// The peers that use any resource.
 ///
@@ -87,11 +88,11 @@ pub(crate) struct Peer {
     peers: Arc<Peers>,
     used: [AtomicUsize; RESOURCES],
     /// The number of bytes that the peer's streams keep.
-    stream_bytes: Arc<AtomicUsize>,
+    pub(super) stream_bytes: Arc<AtomicUsize>,
     /// One permit for each blocking function that may run at once.
-    blocking_share: Arc<Semaphore>,
+    pub(super) blocking_share: Arc<Semaphore>,
     /// One permit for each slow check of arguments that may run at once.
-    check_share: Arc<Semaphore>,
+    pub(super) check_share: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -116,21 +117,13 @@ impl Peers {
         peer
     }
 
-    /// Returns the peer with this address. All clients whose address is unknown are one peer.
-    pub(crate) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
-        self.network_peer(address.map_or(NetworkPeer::Unknown, |address| NetworkPeer::Network(network(address))))
-    }
-
-    /// Returns the peer of a connection.
+    /// Returns the peer of a sender without a principal. All clients whose address is unknown are one peer.
     pub(crate) fn remote(self: &Arc<Self>, remote: Remote) -> Arc<Peer> {
-        match remote {
-            Remote::Address(address) => self.address(Some(address.ip())),
-            Remote::User(user) => self.network_peer(NetworkPeer::User(user)),
-            Remote::Unknown => self.address(None),
-        }
-    }
-
-    fn network_peer(self: &Arc<Self>, network: NetworkPeer) -> Arc<Peer> {
+        let network = match remote {
+            Remote::Address(address) => NetworkPeer::Network(network(address.ip())),
+            Remote::User(user) => NetworkPeer::User(user),
+            Remote::Unknown => NetworkPeer::Unknown,
+        };
         let mut table = self.table.lock();
         if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
             return peer;
@@ -139,24 +132,12 @@ impl Peers {
         table.networks.insert(network, Arc::downgrade(&peer));
         peer
     }
+}
 
-    fn remove(&self, key: &Key) {
-        let mut table = self.table.lock();
-        // A new peer with the same key may have replaced the peer that is being dropped.
-        match key {
-            Key::Principal(name) => {
-                if table.principals.get(name).is_some_and(|peer| peer.strong_count() == 0) {
-                    table.principals.remove(name);
-                }
-            }
-            Key::NetworkPeer(network) => {
-                if let Entry::Occupied(entry) = table.networks.entry(*network)
-                    && entry.get().strong_count() == 0
-                {
-                    entry.remove();
-                }
-            }
-        }
+/// Removes a peer that was dropped, unless a new peer with the same key has replaced it.
+fn remove_unused<K: Eq + Hash>(peers: &mut HashMap<K, Weak<Peer>>, key: &K) {
+    if peers.get(key).is_some_and(|peer| peer.strong_count() == 0) {
+        peers.remove(key);
     }
 }
 
@@ -195,21 +176,6 @@ impl Peer {
         self.counter(resource).load(Ordering::Acquire)
     }
 
-    /// Returns the counter of the bytes that the peer's streams keep.
-    pub(crate) fn stream_bytes(&self) -> &Arc<AtomicUsize> {
-        &self.stream_bytes
-    }
-
-    /// Returns the permits that limit the blocking functions of the peer.
-    pub(crate) fn blocking_share(&self) -> &Arc<Semaphore> {
-        &self.blocking_share
-    }
-
-    /// Returns the permits that limit the slow checks of the peer's arguments.
-    pub(crate) fn check_share(&self) -> &Arc<Semaphore> {
-        &self.check_share
-    }
-
     fn counter(&self, resource: Resource) -> &AtomicUsize {
         &self.used[resource as usize]
     }
@@ -217,7 +183,11 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.peers.remove(&self.key);
+        let mut table = self.peers.table.lock();
+        match &self.key {
+            Key::Principal(name) => remove_unused(&mut table.principals, name),
+            Key::NetworkPeer(network) => remove_unused(&mut table.networks, network),
+        }
     }
 }
 
@@ -243,8 +213,8 @@ impl Share {
 pub(crate) struct Pool {
     resource: Resource,
     permits: Arc<Semaphore>,
-    max: usize,
-    share: Share,
+    pub(super) max: usize,
+    pub(super) share: Share,
 }
 
 /// A part of a resource that a peer uses until the permit is dropped.
@@ -282,14 +252,6 @@ impl Pool {
     /// Returns how much is free.
     pub(crate) fn free(&self) -> usize {
         self.permits.available_permits()
-    }
-
-    pub(crate) fn max(&self) -> usize {
-        self.max
-    }
-
-    pub(crate) fn share(&self) -> Share {
-        self.share
     }
 
     /// Waits until nothing is in use.
@@ -338,15 +300,19 @@ mod tests {
     #[test]
     fn peers_are_principals_or_networks() {
         let peers = Arc::new(Peers::new(Share::new(0.75)));
-        let address = |text: &str| peers.address(Some(text.parse().unwrap()));
+        let address = |text: &str| {
+            let address: IpAddr = text.parse().unwrap();
+            peers.remote(Remote::Address((address, 0).into()))
+        };
+        let unknown = || peers.remote(Remote::Unknown);
         for (left, right, are_same) in [
             (address("10.0.0.1"), address("10.0.0.1"), true),
             (address("10.0.0.1"), address("10.0.0.2"), false),
             (address("10.0.0.1"), address("::ffff:10.0.0.1"), true),
             (address("2001:db8:0:1::1"), address("2001:db8:0:1:ffff::2"), true),
             (address("2001:db8:0:1::1"), address("2001:db8:0:2::1"), false),
-            (peers.address(None), peers.address(None), true),
-            (peers.address(None), address("10.0.0.1"), false),
+            (unknown(), unknown(), true),
+            (unknown(), address("10.0.0.1"), false),
             (peers.remote(Remote::User(0)), peers.remote(Remote::User(0)), true),
             (peers.remote(Remote::User(0)), peers.remote(Remote::User(1000)), false),
             (peers.remote(Remote::User(0)), peers.remote(Remote::Unknown), false),
@@ -363,10 +329,10 @@ mod tests {
     #[test]
     fn the_table_contains_only_peers_in_use() {
         let peers = Arc::new(Peers::new(Share::new(0.75)));
-        let kept = [peers.principal("ada"), peers.address(None)];
+        let kept = [peers.principal("ada"), peers.remote(Remote::Unknown)];
         for number in 0..100_u8 {
             peers.principal(&number.to_string());
-            peers.address(Some([10, 0, 0, number].into()));
+            peers.remote(Remote::Address(([10, 0, 0, number], 0).into()));
         }
         let count = || {
             let table = peers.table.lock();

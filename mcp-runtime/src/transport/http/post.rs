@@ -8,18 +8,13 @@ use memchr::memchr;
 use super::{
     authorization,
     endpoint::Endpoint,
-    headers::{SESSION, VERSION},
     limits::too_many_unread,
-    request::HttpRequestSource,
+    request::{HttpRequestSource, SESSION, VERSION},
     request_body::{self, ReceivedBody, RequestBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
     session::{ActiveSession, StreamCalls},
-    sse::{
-        body::{CancelOnDrop, SseBody},
-        events::StreamEvents,
-        stream::EventStream,
-    },
+    sse::{body::CancelOnDrop, events::StreamEvents, stream::EventStream},
 };
 use crate::{
     counters::Counter,
@@ -139,7 +134,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         Some(session) => Connection::for_session(body.received_at, engine, Arc::clone(&session.session)),
         None => Connection::for_exchange(body.received_at, engine),
     };
-    source.keep_memory(body.take_memory());
+    source.keep_memory(body.memory.take());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = endpoint.limits().buffers.take().unwrap_or_else(|| Vec::with_capacity(TYPICAL_RESPONSE));
     let mut ids = RequestIds::default();
@@ -299,22 +294,17 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let events = match &exchange.session {
         Some(session) => session.open_stream(outbox, exchange.calls, exchange.lines),
         None => {
-            let memory = endpoint.sessions().local().memory().of_peer(exchange.source.peer());
+            let memory = endpoint.sessions().local.memory.of_peer(exchange.source.peer());
             let stream = Arc::new(EventStream::new(1, outbox, true, &memory)).attach();
             stream.append(&exchange.lines);
             StreamEvents::local(stream, 0)
         }
     };
     // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-    endpoint.sessions().local().evict_streams();
-    let body = SseBody::new(events, config, endpoint.shutdown());
-    let body = body.until(endpoint.stream_deadline(exchange.source.request()));
-    let body = body.cancelling(exchange.cancels).active(exchange.session);
-    response::events(if is_subscription {
-        body.counted(Counter::SubscriptionStreams, endpoint.engine()).subscription()
-    } else {
-        body.counted(Counter::CallStreams, endpoint.engine())
-    })
+    endpoint.sessions().local.evict_streams();
+    let kind = if is_subscription { Counter::SubscriptionStreams } else { Counter::CallStreams };
+    let body = endpoint.sse_body(exchange.source.request(), events, config, kind);
+    response::events(body.cancelling(exchange.cancels).active(exchange.session))
 }
 
 impl Exchange {
@@ -329,17 +319,13 @@ impl Exchange {
     ///
     /// Returns the response that replaces the response of the message if it was not added.
     fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Box<HttpResponse>> {
-        match opened {
-            Ok(id) => {
-                self.opened = Some(id);
-                Ok(())
-            }
-            Err(fault) => {
-                // The session was never announced, so nothing else would stop its pings.
-                self.connection.session().into_iter().for_each(|session| session.end());
-                Err(self.reject(&fault))
-            }
-        }
+        let id = opened.map_err(|fault| {
+            // The session was never announced, so nothing else would stop its pings.
+            self.connection.session().into_iter().for_each(|session| session.end());
+            self.reject(&fault)
+        })?;
+        self.opened = Some(id);
+        Ok(())
     }
 
     /// Opens the session that the message has begun, or sends the messages that other processes must receive before the

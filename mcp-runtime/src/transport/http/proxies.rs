@@ -109,30 +109,23 @@ impl TrustedProxies {
 impl Network {
     fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let address: IpAddr = address.parse().ok()?;
+        let stated: IpAddr = address.parse().ok()?;
+        let address = stated.to_canonical();
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
-            Some(prefix) => {
-                prefix.parse().ok().filter(|prefix| prefix <= &bits && address == address.to_canonical())?
-            }
+            Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= bits && address == stated)?,
             None => bits,
         };
-        match address.to_canonical() {
-            IpAddr::V4(address) => Some(Self { address: address.into(), prefix: prefix.min(32) }),
-            address @ IpAddr::V6(_) => Some(Self { address, prefix }),
-        }
+        Some(Self { address, prefix })
     }
 
     fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                (own.to_bits() ^ other.to_bits()).checked_shr(32 - self.prefix).unwrap_or_default() == 0
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                (own.to_bits() ^ other.to_bits()).checked_shr(128 - self.prefix).unwrap_or_default() == 0
-            }
-            _ => false,
-        }
+        let (difference, bits) = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => (u128::from(own.to_bits() ^ other.to_bits()), 32),
+            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits() ^ other.to_bits(), 128),
+            _ => return false,
+        };
+        difference.checked_shr(bits - self.prefix).unwrap_or_default() == 0
     }
 }
 

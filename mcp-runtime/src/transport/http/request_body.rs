@@ -16,21 +16,17 @@ use http_body_util::{BodyExt as _, LengthLimitError};
 use tokio::{sync::watch, time::Sleep};
 
 use super::{
-    buffers::ReusedBuffer,
     endpoint::Endpoint,
-    limits::SharedLimits,
+    limits::{ReusedBuffer, SharedLimits},
     peers::{Peer, PeerPermit},
     request::HttpRequestSource,
     response::{self, HttpResponse},
 };
-use crate::error::Fault;
+use crate::{counters::Counter, error::Fault};
 
 /// The number of bytes at the start of a body that do not count towards the memory of all bodies, so that responses and
 /// cancellations are accepted even when it is exhausted. Each connection buffers more than this anyway.
 const UNCOUNTED_BYTES: usize = 4 << 10;
-
-/// Why a body is rejected if the memory of all bodies is exhausted.
-const MEMORY_FULL: &str = "too much request data is being received";
 
 /// The maximum factor by which the capacity of a body exceeds its length while it is being received.
 const MAX_GROWTH: usize = 4;
@@ -53,7 +49,8 @@ pub(super) struct ReceivedBody {
     first: Bytes,
     /// The whole body, if there is more than one chunk.
     joined: Option<ReusedBuffer>,
-    memory: Option<PeerPermit>,
+    /// The memory that is reserved for the body, if it is long.
+    pub(super) memory: Option<PeerPermit>,
     /// The time at which the body was complete.
     pub(super) received_at: Instant,
     _receiving: watch::Receiver<()>,
@@ -119,7 +116,10 @@ pub(super) async fn read_up_to<B: RequestBody>(
         if matches!(error, BodyError::TooLong | BodyError::MemoryFull) {
             linger(source.request(), body, max_bytes);
         }
-        Box::new(closing(error.response(max_bytes)))
+        let mut response = error.response(max_bytes);
+        // The body was not received completely.
+        response::set(&mut response, header::CONNECTION, "close");
+        Box::new(response)
     })
 }
 
@@ -171,13 +171,8 @@ impl ReceivedBody {
         Self { first: Bytes::new(), joined: None, memory: None, received_at: now, _receiving: receiving }
     }
 
-    /// Takes the memory that is reserved for the body.
-    pub(super) fn take_memory(&mut self) -> Option<PeerPermit> {
-        self.memory.take()
-    }
-
     pub(super) fn bytes(&self) -> &[u8] {
-        self.joined.as_ref().map_or(&*self.first, |joined| joined)
+        self.joined.as_ref().map_or(&*self.first, |joined| &joined.buffer)
     }
 
     /// Adds a chunk of a body of at least `expected` bytes, and reserves memory for it.
@@ -193,10 +188,11 @@ impl ReceivedBody {
         }
         let first = std::mem::take(&mut self.first);
         let joined = self.joined.get_or_insert_with(|| {
-            let mut joined = ReusedBuffer::new(limits.buffers.take().unwrap_or_default(), &limits.buffers);
-            joined.extend_from_slice(&first);
-            joined
+            let mut buffer = limits.buffers.take().unwrap_or_default();
+            buffer.extend_from_slice(&first);
+            ReusedBuffer::new(buffer, &limits.buffers)
         });
+        let joined = &mut joined.buffer;
         let length = before + data.len();
         if length > joined.capacity() && length <= expected {
             // A client must send a part of the size that is allocated for it. The margin equals the margin of a
@@ -221,8 +217,8 @@ impl BodyError {
             }
             Self::TooSlow => response::invalid_request(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"),
             Self::MemoryFull => {
-                crate::counters::Counter::RefusedMemory.count();
-                response::overloaded(MEMORY_FULL)
+                Counter::RefusedMemory.count();
+                response::overloaded("too much request data is being received")
             }
             Self::Incomplete(why) => {
                 response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {why}")))
@@ -248,12 +244,6 @@ pub(super) fn linger<B: RequestBody>(request: &Parts, mut body: Pin<Box<B>>, max
     }
 }
 
-/// Adds the header that closes the connection after the response, since the body was not received completely.
-fn closing(mut response: HttpResponse) -> HttpResponse {
-    response::set(&mut response, header::CONNECTION, "close");
-    response
-}
-
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
@@ -261,7 +251,7 @@ mod tests {
     use http_body_util::{Full, Limited};
 
     use super::*;
-    use crate::transport::http::{options::HttpOptions, session::LocalSessions};
+    use crate::transport::http::{options::HttpOptions, peers::Remote, session::LocalSessions};
 
     /// Returns limits with memory for four bodies of 10,000 bytes.
     fn limits() -> SharedLimits {
@@ -280,7 +270,7 @@ mod tests {
             timeout: Duration::MAX,
             deadline: None,
             limits,
-            peer: &limits.peers.address(None),
+            peer: &limits.peers.remote(Remote::Unknown),
         };
         match reading.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(read) => read.map(|()| reading.received),
@@ -307,7 +297,7 @@ mod tests {
     #[test]
     fn chunks_are_joined_and_counted() {
         let limits = limits();
-        let peer = limits.peers.address(None);
+        let peer = limits.peers.remote(Remote::Unknown);
         let mut received = ReceivedBody::new(Instant::now(), limits.start_receiving(0));
         let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for (chunk, count) in whole.chunks(1000).zip(1..) {

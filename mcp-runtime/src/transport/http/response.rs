@@ -63,7 +63,7 @@ pub(super) fn overloaded(why: &'static str) -> HttpResponse {
 }
 
 /// Returns a `503 Service Unavailable` response with this message.
-pub(super) fn overloaded_with(message: Vec<u8>) -> HttpResponse {
+pub(super) fn overloaded_with(message: impl Into<Bytes>) -> HttpResponse {
     let mut response = json(StatusCode::SERVICE_UNAVAILABLE, message);
     set(&mut response, header::RETRY_AFTER, "1");
     response
@@ -78,12 +78,8 @@ pub(super) fn health(why: Option<&'static str>, authenticator: Option<&'static s
             body[name] = text.into();
         }
     }
-    let status = if why.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    let mut response = json(status, body.to_string());
-    if why.is_some() {
-        set(&mut response, header::RETRY_AFTER, "1");
-    }
-    response
+    let body = body.to_string();
+    if why.is_some() { overloaded_with(body) } else { json(StatusCode::OK, body) }
 }
 
 /// Encodes an error response without a request id.
@@ -95,7 +91,7 @@ pub(super) fn error_message(fault: &Fault) -> Vec<u8> {
 
 /// Returns a response that carries a stream of events.
 pub(super) fn events(events: SseBody) -> HttpResponse {
-    let mut response = with_body(StatusCode::OK, HttpBody::events(events));
+    let mut response = with_body(StatusCode::OK, HttpBody(Kind::Events(Box::new(events))));
     set(&mut response, header::CONTENT_TYPE, "text/event-stream");
     set(&mut response, header::CACHE_CONTROL, "no-cache, no-transform");
     // Proxies such as nginx buffer events otherwise.
@@ -157,10 +153,6 @@ enum Kind {
 impl HttpBody {
     pub(crate) fn complete(bytes: impl Into<Bytes>) -> Self {
         Self(Kind::Complete(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty())))
-    }
-
-    pub(super) fn events(events: SseBody) -> Self {
-        Self(Kind::Events(Box::new(events)))
     }
 }
 

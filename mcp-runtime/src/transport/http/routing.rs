@@ -6,13 +6,12 @@ use http::{Method, StatusCode, header::ACCEPT_ENCODING, request::Parts};
 
 use super::{
     endpoint::Endpoint,
-    headers::{self, SESSION, VERSION},
     peers::Peer,
-    request::HttpRequestSource,
+    request::{HttpRequestSource, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded, plain},
     response::{self, HttpResponse},
     session::{ActiveSession, HttpSession, Lookup},
     sse::{
-        body::{SseBody, StreamConfig, parse_event_id},
+        body::{StreamConfig, parse_event_id},
         events::Resumption,
     },
 };
@@ -49,10 +48,10 @@ impl Route {
 /// Returns the response that rejects the request if the body is not plain JSON.
 pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
     let reject = |why| response::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
-    if !headers::is_json(&request.headers) {
+    if !is_json(&request.headers) {
         return Err(Box::new(reject("`Content-Type` must be application/json")));
     }
-    if !headers::is_unencoded(&request.headers) {
+    if !is_unencoded(&request.headers) {
         let mut response = reject("compressed bodies are not supported: `Content-Encoding` must be absent or identity");
         response::set(&mut response, ACCEPT_ENCODING, "identity");
         return Err(Box::new(response));
@@ -67,11 +66,11 @@ pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
 /// Returns the response that rejects the request if its headers are unacceptable, or if its session does not exist.
 pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Box<HttpResponse>> {
     check_content(request)?;
-    if !headers::accepts_json_and_events(&request.headers) {
+    if !accepts_json_and_events(&request.headers) {
         let why = "`Accept` must include both application/json and text/event-stream";
         return Err(Box::new(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why)));
     }
-    let version = headers::plain(&request.headers, &VERSION);
+    let version = plain(&request.headers, &VERSION);
     if let Ok(Some(version)) = version
         && revision::stateless(version).is_some()
     {
@@ -82,9 +81,9 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
         return Ok(Route::Unrouted(rejection));
     }
     Ok(match find_session(endpoint, request, now)? {
-        Found::Session(session) => Route::Session(session),
-        Found::Unloaded => Route::Unloaded,
-        Found::Unnamed => Route::Unrouted(missing_session_id()),
+        Some(Lookup::Found(session)) => Route::Session(session),
+        Some(Lookup::Unloaded) => Route::Unloaded,
+        None => Route::Unrouted(missing_session_id()),
     })
 }
 
@@ -121,34 +120,21 @@ pub(super) async fn session(
     if is_probe || is_stateless(request) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }
-    check_session_version(headers::plain(&request.headers, &VERSION))?;
+    check_session_version(plain(&request.headers, &VERSION))?;
     match find_session(endpoint, request, now)? {
-        Found::Session(session) => Ok(session),
-        Found::Unloaded => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
-        Found::Unnamed => Err(missing_session_id()),
+        Some(Lookup::Found(session)) => Ok(session),
+        Some(Lookup::Unloaded) => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
+        None => Err(missing_session_id()),
     }
 }
 
-/// The session that a request names.
-enum Found {
-    Session(ActiveSession),
-    /// The session is unknown to this replica, or outdated.
-    Unloaded,
-    /// The request names no session.
-    Unnamed,
-}
-
-/// Finds the session that a request names, without waiting for the backend.
-fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Found, Box<HttpResponse>> {
+/// Finds the session that a request names, without waiting for the backend. Returns `None` if it names no session.
+fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Option<Lookup>, Box<HttpResponse>> {
     let mut ids = request.headers.get_all(&SESSION).iter();
-    let Some(id) = ids.next() else { return Ok(Found::Unnamed) };
+    let Some(id) = ids.next() else { return Ok(None) };
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let id = id.ok_or_else(|| Box::new(session_not_found()))?;
-    match endpoint.sessions().look_up(id, response::principal(request), now) {
-        Lookup::Found(session) => Ok(Found::Session(session)),
-        Lookup::Unloaded => Ok(Found::Unloaded),
-        Lookup::Missing => Err(Box::new(session_not_found())),
-    }
+    let found = id.and_then(|id| endpoint.sessions().look_up(id, response::principal(request), now));
+    found.map(Some).ok_or_else(|| Box::new(session_not_found()))
 }
 
 /// Finds the session that a request names in the backend.
@@ -198,7 +184,7 @@ fn missing_session_id() -> Box<HttpResponse> {
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
 pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Box<HttpResponse>> {
     let session = session(endpoint, request, now).await?;
-    if !headers::accepts(&request.headers, "text", "event-stream") {
+    if !accepts(&request.headers, "text", "event-stream") {
         let why = "`Accept` must include text/event-stream";
         return Ok(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why));
     }
@@ -210,9 +196,8 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> R
         Ok(Resumption::Events(events)) => {
             endpoint.set_reading_session(Some(&session.session));
             let config = stream_config(endpoint, request, &session);
-            let body = SseBody::new(events, config, endpoint.shutdown());
-            let body = body.counted(Counter::SessionStreams, endpoint.engine());
-            response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
+            let body = endpoint.sse_body(request, events, config, Counter::SessionStreams);
+            response::events(body.active(Some(session)))
         }
         // The client has received everything. This status stops it from reconnecting.
         Ok(Resumption::Complete) => response::empty(StatusCode::NO_CONTENT),

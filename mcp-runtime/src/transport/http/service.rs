@@ -1,5 +1,6 @@
 use std::{
     convert::Infallible,
+    future::pending,
     io,
     sync::Arc,
     task::{Context, Poll},
@@ -14,11 +15,11 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
-    address::HttpAddress,
     authorization::{AuthorizationService, admit},
     endpoint::Endpoint,
     guard,
     legacy::LegacySessions,
+    options::HttpAddress,
     peers::Remote,
     post::post,
     request::HttpRequestSource,
@@ -44,10 +45,10 @@ use super::{
 /// in front of it must pass OPTIONS requests through.
 #[derive(Debug, Clone)]
 pub struct HttpService {
-    endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     cors: Arc<CorsLayer>,
     /// The sessions of 2024-11-05, which only a listener serves.
-    legacy: LegacySessions,
+    pub(super) legacy: LegacySessions,
 }
 
 impl HttpService {
@@ -60,14 +61,6 @@ impl HttpService {
     pub(crate) async fn check_start(&self, address: Option<&HttpAddress>) -> io::Result<()> {
         address.map_or(Ok(()), |address| self.endpoint.options().check_address(address))?;
         self.endpoint.engine().check_name().await
-    }
-
-    pub(super) fn legacy(&self) -> &LegacySessions {
-        &self.legacy
-    }
-
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
     }
 
     /// Returns the same service for the requests of one connection.
@@ -108,7 +101,9 @@ impl HttpService {
     ///
     /// Dropping the future leaves sessions and streams open and lets new calls in. Subscriptions have ended.
     pub async fn graceful_shutdown(&self, grace: Duration) {
-        self.endpoint.shut_down(grace).await;
+        self.endpoint.end_subscriptions();
+        self.endpoint.shut_down(grace, pending()).await;
+        self.endpoint.flush(grace).await;
     }
 
     /// Lets [`is_ready`](Self::is_ready) return `false` from now on, and waits for `delay`, in which load balancers notice
@@ -161,18 +156,26 @@ impl HttpService {
         }
     }
 
+    /// Lets a handler respond behind the CORS layer.
+    pub(super) fn with_cors<B, R>(&self, request: Request<B>, handle: impl FnMut(Request<B>) -> R) -> ResponseFuture
+    where
+        R: Future<Output = HttpResponse> + Send + 'static,
+    {
+        Box::pin(self.cors.layer(Handler(handle)).call(request))
+    }
+
     fn prepare<B: RequestBody>(&self, request: Request<B>) -> Prepared<B> {
         let endpoint = &self.endpoint;
         if AuthorizationService::serves(endpoint, request.uri().path()) {
             let service = self.authorization_service();
             return Prepared::Other(Box::pin(async move { Ok(service.respond(request).await) }));
         }
-        let router = || MethodRouter { endpoint: endpoint.clone() };
         if guard::needs_cors(&request) {
-            return Prepared::Other(Box::pin(self.cors.layer(router()).call(request)));
+            return Prepared::Other(self.with_cors(request, |request| handle(endpoint.clone(), request)));
         }
         if endpoint.authorization().is_some() {
-            return Prepared::Other(router().call(request));
+            let response = handle(endpoint.clone(), request);
+            return Prepared::Other(Box::pin(async move { Ok(response.await) }));
         }
         let now = Instant::now();
         endpoint.sweep(now);
@@ -211,13 +214,14 @@ where
     }
 }
 
-/// The endpoint behind the CORS layer.
-#[derive(Debug, Clone)]
-struct MethodRouter {
-    endpoint: Endpoint,
-}
+/// A function behind the CORS layer.
+struct Handler<F>(F);
 
-impl<B: RequestBody> Service<Request<B>> for MethodRouter {
+impl<B, F, R> Service<Request<B>> for Handler<F>
+where
+    F: FnMut(Request<B>) -> R,
+    R: Future<Output = HttpResponse> + Send + 'static,
+{
     type Response = HttpResponse;
     type Error = Infallible;
     type Future = ResponseFuture;
@@ -227,22 +231,31 @@ impl<B: RequestBody> Service<Request<B>> for MethodRouter {
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        let endpoint = self.endpoint.clone();
-        Box::pin(async move { Ok(handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection)) })
+        let response = (self.0)(request);
+        Box::pin(async move { Ok(response.await) })
     }
 }
 
-async fn handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {
+async fn handle<B: RequestBody>(endpoint: Endpoint, request: Request<B>) -> HttpResponse {
+    try_handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection)
+}
+
+async fn try_handle<B: RequestBody>(
+    endpoint: &Endpoint,
+    request: Request<B>,
+) -> Result<HttpResponse, Box<HttpResponse>> {
     let (parts, body) = request.into_parts();
     let now = Instant::now();
     endpoint.sweep(now);
     guard::check(&parts, endpoint.options())?;
-    let (parts, body, response_headers) = admit(endpoint, parts, body, now).await?.split();
-    let response = match parts.method {
+    let (parts, body, response_headers) = admit(endpoint, parts, body, now).await?;
+    let mut response = match parts.method {
         Method::POST => post(endpoint, Arc::new(HttpRequestSource::new(parts, endpoint)), body, now).await,
         Method::GET => routing::get(endpoint, &parts, now).await,
         Method::DELETE => routing::delete(endpoint, &parts, now).await,
         _ => Ok(response::method_not_allowed("GET, POST, DELETE")),
-    };
-    Ok(response_headers.add_to(response.unwrap_or_else(|rejection| *rejection)))
+    }
+    .unwrap_or_else(|rejection| *rejection);
+    response.headers_mut().extend(response_headers);
+    Ok(response)
 }

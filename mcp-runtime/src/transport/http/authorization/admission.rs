@@ -1,19 +1,29 @@
-//! Authenticating a request before its body is read.
+//! Authenticating a request before its body is read, and the responses to requests without sufficient credentials.
 
 use std::{
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
-    task::Poll,
+    net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 
-use super::refusal;
+use super::{Authorization, until_panic};
 use crate::{
-    auth::{AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Identity, PeerAddr},
+    auth::{
+        AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity, OFFLINE_ACCESS,
+        PeerAddr, Scopes,
+    },
     counters::Counter,
-    transport::http::{endpoint::Endpoint, request_body::RequestBody, response::HttpResponse},
+    engine::{Connection, RequestSource},
+    error::Fault,
+    excerpt::excerpt,
+    transport::http::{
+        endpoint::Endpoint,
+        request::{HttpRequestSource, is_json},
+        request_body::{self, RequestBody, linger},
+        response::{self, HttpResponse},
+    },
 };
 
 /// The maximum size of the credentials of a request in bytes. Longer credentials are rejected before they are examined.
@@ -22,36 +32,16 @@ const MAX_CREDENTIALS_BYTES: usize = 16 << 10;
 /// The maximum time for which an authenticator examines a request, after which the request is rejected with status 503.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request whose sender may use the server.
-pub(in crate::transport::http) struct Admitted<B> {
-    /// The head, whose extensions contain the identity of the sender if the server authenticates.
-    pub(in crate::transport::http) parts: Parts,
-    pub(in crate::transport::http) body: B,
-    /// The headers that the authenticator adds to the response.
-    response_headers: Option<HeaderMap>,
-}
+/// The maximum size of a body that is read to find out which scopes a rejected request needs. A challenge to a longer
+/// request names only the scopes that every request requires.
+const MAX_EXAMINED_BYTES: usize = 64 << 10;
 
-impl<B> Admitted<B> {
-    /// Separates the request from the headers for its response.
-    pub(in crate::transport::http) fn split(self) -> (Parts, B, ResponseHeaders) {
-        (self.parts, self.body, ResponseHeaders(self.response_headers))
-    }
-}
-
-/// The headers that an authenticator adds to a response.
-pub(in crate::transport::http) struct ResponseHeaders(Option<HeaderMap>);
-
-impl ResponseHeaders {
-    pub(in crate::transport::http) fn add_to(self, mut response: HttpResponse) -> HttpResponse {
-        if let Some(headers) = self.0 {
-            response.headers_mut().extend(headers);
-        }
-        response
-    }
-}
+/// The target of the events of the audit log, which `mcp-runtime-auth` uses, too.
+const AUDIT: &str = "mcp_runtime::audit";
 
 /// Authenticates the sender of a request, if the server has an authenticator, and checks that the sender has the scopes
-/// that every request requires.
+/// that every request requires. Returns the request, whose extensions then contain the identity of the sender, and the
+/// headers that the authenticator adds to the response.
 ///
 /// # Errors
 ///
@@ -61,14 +51,14 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     mut parts: Parts,
     body: B,
     now: Instant,
-) -> Result<Admitted<B>, Box<HttpResponse>> {
+) -> Result<(Parts, B, HeaderMap), Box<HttpResponse>> {
     let Some(authorization) = endpoint.authorization() else {
-        return Ok(Admitted { parts, body, response_headers: None });
+        return Ok((parts, body, HeaderMap::new()));
     };
     if let Some(address) = endpoint.sender_of(&parts).address() {
         parts.extensions.insert(PeerAddr(address));
     }
-    let identity = match identify(authorization.authenticator(), &parts).await {
+    let identity = match identify(&*authorization.authenticator, &parts).await {
         Ok(identity) => identity,
         Err(error) => {
             let outcome = match error.kind() {
@@ -78,50 +68,47 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
             };
             outcome.count();
             authorization.set_unavailable(outcome == Counter::AuthenticatorUnavailable);
-            return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await);
+            return Err(unauthenticated(authorization, endpoint, &error, parts, body, now).await);
         }
     };
     authorization.set_unavailable(false);
     let (identity, response_headers) = identity.take_response_headers();
+    let response_headers = response_headers.unwrap_or_default();
     let access = &endpoint.engine().profile.access;
     let is_sufficient = access.grants(Some(&identity), &access.base);
     parts.extensions.insert(identity);
     let outcome = if is_sufficient { Counter::Authenticated } else { Counter::InsufficientScope };
     outcome.count();
     if is_sufficient {
-        return Ok(Admitted { parts, body, response_headers });
+        return Ok((parts, body, response_headers));
     }
-    let response = refusal::insufficient_base_scope(endpoint, parts, body, now).await;
-    Err(Box::new(ResponseHeaders(response_headers).add_to(response)))
+    let mut response = insufficient_base_scope(endpoint, parts, body, now).await;
+    response.headers_mut().extend(response_headers);
+    Err(Box::new(response))
 }
 
 /// Identifies the sender of a request.
 async fn identify(authenticator: &dyn Authenticator, request: &Parts) -> Result<Identity, AuthenticationError> {
     check_credentials(request)?;
-    let call = || authenticator.authenticate(request);
-    let Ok(mut running) = catch_unwind(AssertUnwindSafe(call)) else { return Err(panicked()) };
-    let guarded = poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(Err(panicked())))
-    });
-    let result = tokio::time::timeout(TIMEOUT, guarded).await;
-    result.unwrap_or_else(|_| {
-        Err(AuthenticationError::unavailable(RETRY_AFTER, "the credentials could not be verified in time"))
-    })
+    let why = match tokio::time::timeout(TIMEOUT, until_panic(|| authenticator.authenticate(request))).await {
+        Ok(Some(result)) => return result,
+        Ok(None) => {
+            tracing::error!("the authenticator panicked, so the request is rejected");
+            "the credentials could not be verified"
+        }
+        Err(_) => "the credentials could not be verified in time",
+    };
+    Err(AuthenticationError::unavailable(RETRY_AFTER, why))
 }
 
 /// The time after which a client may retry if the authenticator has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-fn panicked() -> AuthenticationError {
-    tracing::error!("the authenticator panicked, so the request is rejected");
-    AuthenticationError::unavailable(RETRY_AFTER, "the credentials could not be verified")
-}
-
 /// Rejects credentials that no authenticator may accept.
 ///
 /// See [Token requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#token-requirements).
 fn check_credentials(request: &Parts) -> Result<(), AuthenticationError> {
-    let mut headers = request.headers.get_all(AUTHORIZATION).iter();
+    let mut headers = request.headers.get_all(header::AUTHORIZATION).iter();
     let first = headers.next();
     if headers.next().is_some() {
         return Err(AuthenticationError::malformed("expected only one `Authorization` header"));
@@ -140,4 +127,198 @@ fn check_credentials(request: &Parts) -> Result<(), AuthenticationError> {
         return Err(AuthenticationError::malformed(message));
     }
     Ok(())
+}
+
+/// Responds to a request whose sender could not be identified.
+async fn unauthenticated<B: RequestBody>(
+    authorization: &Authorization,
+    endpoint: &Endpoint,
+    error: &AuthenticationError,
+    request: Parts,
+    body: B,
+    now: Instant,
+) -> Box<HttpResponse> {
+    log(error, &request);
+    let mut challenges = authorization.challenges();
+    let (status, code) = match error.kind() {
+        Kind::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
+        Kind::Malformed => (StatusCode::BAD_REQUEST, Some("invalid_request")),
+        Kind::Invalid => (StatusCode::UNAUTHORIZED, Some("invalid_token")),
+        _ => (StatusCode::UNAUTHORIZED, None),
+    };
+    if error.challenges().is_empty() {
+        let with_error = |challenge: Challenge| match code {
+            Some(code) => {
+                challenge.with_parameter("error", code).with_parameter("error_description", &excerpt(error.message()))
+            }
+            None => challenge,
+        };
+        challenges = challenges.into_iter().map(with_error).collect();
+    } else {
+        challenges = error.challenges().iter().fold(challenges, merge);
+    }
+    let metadata_url = authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, &request);
+    let scopes = if status == StatusCode::UNAUTHORIZED {
+        needed_scopes(endpoint, &Arc::new(HttpRequestSource::new(request, endpoint)), body, now).await
+    } else {
+        discard(endpoint, &request, body);
+        Vec::new()
+    };
+    let mut response = response::invalid_request(status, error.message());
+    if let Kind::Unavailable { retry_after } = error.kind() {
+        let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    } else {
+        add_challenges(&mut response, challenges, &scopes, metadata_url.as_deref());
+    }
+    response.headers_mut().extend(error.response_headers().clone());
+    Box::new(response)
+}
+
+/// Responds to a request whose sender lacks scopes that every request requires.
+async fn insufficient_base_scope<B: RequestBody>(
+    endpoint: &Endpoint,
+    request: Parts,
+    body: B,
+    now: Instant,
+) -> HttpResponse {
+    let source = Arc::new(HttpRequestSource::new(request, endpoint));
+    let required = needed_scopes(endpoint, &source, body, now).await;
+    let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
+    forbidden(endpoint, source.request(), &required, message)
+}
+
+/// Responds to a request whose sender lacks scopes for the operation. `message` is the JSON-RPC error.
+pub(in crate::transport::http) fn insufficient_scope(
+    endpoint: &Endpoint,
+    source: &HttpRequestSource,
+    message: Vec<u8>,
+) -> HttpResponse {
+    forbidden(endpoint, source.request(), &source.demanded_scopes(), message)
+}
+
+/// Responds with a challenge that names scopes: status 403, or 401 if the sender is unknown.
+fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message: Vec<u8>) -> HttpResponse {
+    let identity = response::identity(request);
+    let (status, error) = match identity {
+        Some(_) => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
+        None => (StatusCode::UNAUTHORIZED, None),
+    };
+    let principal = identity.map(|identity| identity.principal());
+    tracing::info!(
+        target: AUDIT,
+        event = "refusal",
+        principal,
+        peer = peer(request).map(tracing::field::display),
+        reason = "insufficient scope",
+        scopes = required.join(" "),
+        path = request.uri.path(),
+        "request without sufficient scopes rejected"
+    );
+    let (challenges, metadata_url) = match endpoint.authorization() {
+        Some(authorization) => (
+            authorization.challenges(),
+            authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, request),
+        ),
+        None => (vec![Challenge::new("Bearer")], None),
+    };
+    let challenges = challenges.into_iter().map(|challenge| match error {
+        Some(error) => challenge.with_parameter("error", error),
+        None => challenge,
+    });
+    let mut response = response::json(status, message);
+    add_challenges(&mut response, challenges.collect(), required, metadata_url.as_deref());
+    response
+}
+
+/// Returns the scopes that a request needs, including the scopes that every request requires.
+async fn needed_scopes<B: RequestBody>(
+    endpoint: &Endpoint,
+    source: &Arc<HttpRequestSource>,
+    body: B,
+    now: Instant,
+) -> Vec<String> {
+    let request = source.request();
+    let is_examined = request.method == Method::POST
+        && is_json(&request.headers)
+        && body.size_hint().upper().is_none_or(|bytes| bytes <= MAX_EXAMINED_BYTES as u64)
+        && endpoint.engine().registry().requires_scopes();
+    let mut scopes = Scopes::default();
+    if !is_examined {
+        discard(endpoint, request, body);
+    } else if let Ok(body) = request_body::read_up_to(MAX_EXAMINED_BYTES, endpoint, source, body, now).await {
+        let mut connection = Connection::for_exchange(now, Arc::clone(endpoint.engine()));
+        connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
+        scopes = connection.required_scopes(body.bytes().trim_ascii());
+    }
+    endpoint.engine().profile.access.to_request(response::identity(request), scopes)
+}
+
+/// Reads the body of a rejected request for a while, since most clients read the response only afterwards.
+fn discard<B: RequestBody>(endpoint: &Endpoint, request: &Parts, body: B) {
+    if request.method == Method::POST {
+        linger(request, Box::pin(body), endpoint.options().max_body_bytes);
+    }
+}
+
+/// Adds a challenge, or its parameters to the challenge of the same scheme.
+fn merge(mut challenges: Vec<Challenge>, added: &Challenge) -> Vec<Challenge> {
+    match challenges.iter_mut().find(|challenge| challenge.scheme().eq_ignore_ascii_case(added.scheme())) {
+        Some(challenge) => {
+            for (name, value) in added.parameters() {
+                *challenge = challenge.clone().with_parameter(name.to_owned(), value);
+            }
+        }
+        None => challenges.push(added.clone()),
+    }
+    challenges
+}
+
+/// Adds a `WWW-Authenticate` header for each challenge.
+fn add_challenges(
+    response: &mut HttpResponse,
+    challenges: Vec<Challenge>,
+    scopes: &[String],
+    metadata_url: Option<&str>,
+) {
+    let scopes: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| *scope != OFFLINE_ACCESS).collect();
+    for mut challenge in challenges {
+        if !scopes.is_empty() {
+            challenge = challenge.with_parameter("scope", &scopes.join(" "));
+        }
+        if let Some(url) = metadata_url {
+            challenge = challenge.with_parameter("resource_metadata", url);
+        }
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from(&challenge));
+    }
+}
+
+/// Logs that a request was rejected. Requests without credentials are part of the normal flow.
+fn log(error: &AuthenticationError, request: &Parts) {
+    let (reason, detail) = (excerpt(error.message()), error.detail().map(excerpt));
+    let (method, path) = (&request.method, request.uri.path());
+    match error.kind() {
+        Kind::Missing => tracing::debug!(%method, path, "request without credentials rejected"),
+        Kind::Unavailable { .. } => {
+            tracing::warn!(%reason, detail = detail.as_deref(), "authentication is unavailable")
+        }
+        kind => {
+            let what = if kind == Kind::Malformed { "malformed" } else { "invalid" };
+            tracing::info!(
+                target: AUDIT,
+                %reason,
+                detail = detail.as_deref(),
+                %method,
+                path,
+                event = "refusal",
+                peer = peer(request).map(tracing::field::display),
+                "{what} credentials rejected"
+            );
+        }
+    }
+}
+
+/// Returns the address of the sender of an authenticated request.
+fn peer(request: &Parts) -> Option<IpAddr> {
+    request.extensions.get::<PeerAddr>().map(|peer| peer.0.ip())
 }

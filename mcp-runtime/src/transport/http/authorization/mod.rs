@@ -6,15 +6,20 @@
 //! See [Authorization](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization).
 
 mod admission;
-mod refusal;
 mod routes;
 
-pub(super) use self::{admission::admit, refusal::insufficient_scope};
+pub(super) use admission::{admit, insufficient_scope};
 pub use routes::AuthorizationService;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
 };
 
 use http::{HeaderMap, Uri, request::Parts};
@@ -27,6 +32,7 @@ use crate::{debug::debug, loopback::is_loopback};
 pub(crate) struct Authorization {
     authenticator: Arc<dyn Authenticator>,
     resource: ProtectedResource,
+    /// The paths that the authenticator serves next to the endpoint.
     routes: Vec<Arc<dyn AuthorizationRoutes>>,
     /// The identifier of the resource, if the author has set it.
     url: Option<ResourceUrl>,
@@ -48,7 +54,8 @@ impl Authorization {
             problems.push(problem);
             None
         });
-        problems.extend(resource.authorization_servers().iter().filter_map(|issuer| issuer_problem(issuer)));
+        let issuers = resource.authorization_servers().iter();
+        problems.extend(issuers.filter_map(|issuer| check_url("authorization server", issuer).err()));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -74,19 +81,6 @@ impl Authorization {
         }
     }
 
-    fn authenticator(&self) -> &dyn Authenticator {
-        &*self.authenticator
-    }
-
-    fn resource(&self) -> &ProtectedResource {
-        &self.resource
-    }
-
-    /// Returns what the authenticator serves next to the endpoint.
-    fn routes(&self) -> &[Arc<dyn AuthorizationRoutes>] {
-        &self.routes
-    }
-
     /// Returns the challenges of every response: one for each authentication scheme.
     fn challenges(&self) -> Vec<Challenge> {
         let challenges = self.resource.challenges();
@@ -109,6 +103,16 @@ impl Authorization {
 }
 
 debug!(Authorization, self, resource: self.resource);
+
+/// Runs code of the authenticator to its end. Returns `None` if it panics.
+async fn until_panic<'a, T>(call: impl FnOnce() -> Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Option<T> {
+    let mut running = catch_unwind(AssertUnwindSafe(call)).ok()?;
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
+}
 
 /// The path below which the metadata of protected resources is served.
 ///
@@ -151,11 +155,6 @@ impl ResourceUrl {
     fn metadata_url(&self) -> String {
         format!("{}{WELL_KNOWN}{}", self.origin, self.path)
     }
-}
-
-/// Returns what is wrong with the issuer identifier of an authorization server.
-fn issuer_problem(issuer: &str) -> Option<String> {
-    check_url("authorization server", issuer).err()
 }
 
 /// Checks that a URL is absolute, has no fragment, and uses https unless its host is a loopback address.

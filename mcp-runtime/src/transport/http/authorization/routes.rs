@@ -6,8 +6,6 @@
 use std::{
     collections::BTreeSet,
     convert::Infallible,
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -20,7 +18,7 @@ use http_body::Body;
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use super::WELL_KNOWN;
+use super::{WELL_KNOWN, until_panic};
 use crate::{
     auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource},
     engine::Engine,
@@ -97,7 +95,11 @@ impl AuthorizationService {
         // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
         let handled = tokio::spawn(async move {
             let _permit = permit;
-            guarded(|| routes.respond(request)).await
+            let response = tokio::time::timeout(TIMEOUT, until_panic(|| routes.respond(request))).await.ok()?;
+            if response.is_none() {
+                tracing::error!("a route of the authenticator panicked");
+            }
+            response
         });
         Ok(match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),
@@ -107,21 +109,7 @@ impl AuthorizationService {
 }
 
 fn route<'a>(endpoint: &'a Endpoint, path: &str) -> Option<&'a Arc<dyn AuthorizationRoutes>> {
-    endpoint.authorization()?.routes().iter().find(|routes| routes.serves(path))
-}
-
-/// Calls a route. Returns `None` if it panics or takes too long.
-async fn guarded<'a>(call: impl FnOnce() -> crate::auth::RouteFuture<'a>) -> Option<Response<Bytes>> {
-    let panicked = || {
-        tracing::error!("a route of the authenticator panicked");
-        None
-    };
-    let Ok(mut running) = catch_unwind(AssertUnwindSafe(call)) else { return panicked() };
-    let guarded = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
-        Ok(response) => response.map(Some),
-        Err(_) => Poll::Ready(panicked()),
-    });
-    tokio::time::timeout(TIMEOUT, guarded).await.unwrap_or_default()
+    endpoint.authorization()?.routes.iter().find(|routes| routes.serves(path))
 }
 
 impl<B> Service<Request<B>> for AuthorizationService
@@ -171,7 +159,7 @@ fn metadata(endpoint: &Endpoint, uri: &Uri, headers: &HeaderMap) -> HttpResponse
     if !asked.is_empty() && !own.iter().any(|own| own.trim_end_matches('/') == asked) {
         return not_found();
     }
-    let metadata = describe(authorization.resource(), &resource.text, endpoint.engine());
+    let metadata = describe(&authorization.resource, &resource.text, endpoint.engine());
     let mut response = response::json(StatusCode::OK, metadata.to_string());
     response::set(&mut response, header::CACHE_CONTROL, "public, max-age=300");
     response

@@ -21,12 +21,13 @@ use tokio::{
     sync::watch,
 };
 
-use super::{MAX_HEADERS, options::ListenerOptions, socket::min_bytes, timer::SharedTimer};
+use super::connection::{SharedTimer, min_bytes};
 use crate::{
     counters::Counter,
     race::race,
     transport::http::{
         endpoint::Reader,
+        options::{ListenerOptions, MAX_HEADERS},
         peers::PeerPermit,
         response::{self, HttpBody, HttpResponse},
     },

@@ -4,12 +4,12 @@ use std::io;
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::stream::Stream;
+use super::connection::Stream;
 #[cfg(feature = "tls")]
 use super::tls::Certificate;
 #[cfg(unix)]
 use super::unix::SocketListener;
-use crate::transport::http::{address::HttpAddress, peers::Remote};
+use crate::transport::http::{options::HttpAddress, peers::Remote};
 #[cfg(feature = "tls")]
 use std::{path::PathBuf, sync::Arc};
 #[cfg(unix)]
@@ -39,8 +39,9 @@ const MAX_UNSENT_BYTES: u32 = 128 << 10;
 #[derive(Debug)]
 pub struct Listener {
     acceptor: Acceptor,
+    /// The certificate with which connections are encrypted, if they are.
     #[cfg(feature = "tls")]
-    certificate: Option<Arc<Certificate>>,
+    pub(super) certificate: Option<Arc<Certificate>>,
 }
 
 #[derive(Debug)]
@@ -134,12 +135,6 @@ impl Listener {
         Ok(self)
     }
 
-    /// Returns the certificate with which connections are encrypted, if they are.
-    #[cfg(feature = "tls")]
-    pub(super) fn certificate(&self) -> Option<&Arc<Certificate>> {
-        self.certificate.as_ref()
-    }
-
     /// Returns whether connections are encrypted.
     pub(super) fn is_tls(&self) -> bool {
         #[cfg(feature = "tls")]
@@ -180,8 +175,8 @@ impl Listener {
                 Ok((Stream::Tcp(stream), Remote::Address(address)))
             }
             #[cfg(unix)]
-            Acceptor::Unix(listener) => {
-                let stream = listener.accept().await?;
+            Acceptor::Unix(socket) => {
+                let (stream, _) = socket.listener.accept().await?;
                 let remote = stream.peer_cred().map_or(Remote::Unknown, |peer| Remote::User(peer.uid()));
                 Ok((Stream::Unix(stream), remote))
             }

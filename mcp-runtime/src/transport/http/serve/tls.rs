@@ -20,7 +20,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use super::socket::{self, Socket};
+use super::connection::{self, Socket};
 use crate::{error::Fault, mutex::Mutex};
 
 /// The maximum time between two checks whether the files have changed, while clients connect.
@@ -126,11 +126,8 @@ impl Certificate {
         let handshake = async {
             if socket.peek().await? != Some(HANDSHAKE_RECORD) {
                 let why = "this port serves HTTPS: use a URL that starts with `https://`";
-                socket::respond(
-                    &mut socket,
-                    &socket::response("400 Bad Request", &Fault::InvalidRequest(why.to_owned())),
-                )
-                .await?;
+                let response = connection::response("400 Bad Request", &Fault::InvalidRequest(why.to_owned()));
+                connection::respond(&mut socket, &response).await?;
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak TLS"));
             }
             TlsAcceptor::from(self.config().await).accept(socket).await

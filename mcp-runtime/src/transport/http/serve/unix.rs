@@ -1,7 +1,7 @@
 //! Unix sockets: the file of a socket, which is created with restricted permissions and removed at the end.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, Permissions},
     io,
     os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -19,7 +19,7 @@ const BACKLOG: u32 = 1024;
 pub(super) struct SocketListener {
     // Declared first, so that the file is removed before connections are refused. `None` if the caller has created it.
     file: Option<SocketFile>,
-    listener: UnixListener,
+    pub(super) listener: UnixListener,
 }
 
 /// The file of a socket. Removes it when dropped, unless another file has taken its place.
@@ -40,11 +40,13 @@ impl SocketListener {
     pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         // The file must be found at the end even if the program changes its current directory.
         let path = std::path::absolute(path)?;
-        let _lock = lock(path.clone()).await;
+        // Locked if that is possible, so that the socket of a server that is just starting is not taken for a stale one.
+        let to_lock = path.clone();
+        let _lock = tokio::task::spawn_blocking(move || lock_directory(&to_lock)).await;
         remove_stale(&path).await?;
         let socket = UnixSocket::new_stream()?;
         socket.bind(&path)?;
-        let file = SocketFile::new(path)?;
+        let file = SocketFile { id: id(&path)?, path };
         // Connections are refused until the socket listens, so none is possible before the permissions are set.
         fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
         Ok(Self { listener: socket.listen(BACKLOG)?, file: Some(file) })
@@ -64,22 +66,11 @@ impl SocketListener {
             }
         }
     }
-
-    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
-        self.listener.accept().await.map(|(stream, _)| stream)
-    }
 }
 
 impl From<UnixListener> for SocketListener {
     fn from(listener: UnixListener) -> Self {
         Self { file: None, listener }
-    }
-}
-
-impl SocketFile {
-    fn new(path: PathBuf) -> io::Result<Self> {
-        let id = id(&path)?;
-        Ok(Self { path, id })
     }
 }
 
@@ -93,12 +84,6 @@ impl Drop for SocketFile {
 
 fn id(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// Locks the directory of a socket until the file is dropped, so that a server does not take the socket of another that
-/// is just starting for a stale one. Returns `None` if that is not possible.
-async fn lock(path: PathBuf) -> Option<File> {
-    tokio::task::spawn_blocking(move || lock_directory(&path)).await.ok()?
 }
 
 /// Removes the file of a socket on which no server listens any more.

@@ -6,15 +6,9 @@ use super::{ActiveSession, LocalSessions};
 use crate::{
     backend::BackendFuture,
     counters::Counter,
-    engine::{Outbox, Session, SessionMessage},
+    engine::{Session, SessionMessage},
     error::Fault,
-    transport::http::{
-        peers::Peer,
-        sse::{
-            events::{Resumption, StreamEvents},
-            stream::StreamMemory,
-        },
-    },
+    transport::http::peers::Peer,
 };
 
 /// A future of a method of a trait.
@@ -68,54 +62,25 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
     fn written(&self) -> SessionFuture<'_, ()>;
 }
 
-/// The streams of a session that several processes share. `cluster` implements it.
-pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
-    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. The messages
-    /// that wait for the backend count towards `memory`.
-    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
-
-    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
-    /// that belong to no request. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
-    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
-}
-
-/// The requests whose responses a shared stream carries.
-#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct StreamCalls {
-    /// The ids, as JSON. The size of a message limits them.
-    pub(crate) ids: Vec<String>,
-    /// Whether the client has sent them as a batch, so that one array carries all responses.
-    pub(crate) is_batch: bool,
-}
-
 /// The sessions of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    local: Arc<LocalSessions>,
+    /// The sessions of this process, and its copies of sessions that other processes have opened.
+    pub(crate) local: Arc<LocalSessions>,
     /// `None` if no other process knows them.
     shared: Option<Arc<dyn SharedSessions>>,
 }
 
-/// The outcome of looking a session up without waiting.
+/// A session that was looked up without waiting.
 pub(crate) enum Lookup {
     Found(ActiveSession),
     /// The session is unknown to this process, or outdated. [`Sessions::load`] finds it.
     Unloaded,
-    Missing,
 }
 
 impl Sessions {
     pub(crate) fn new(local: Arc<LocalSessions>, shared: Option<Arc<dyn SharedSessions>>) -> Self {
         Self { local, shared }
-    }
-
-    /// Returns the sessions of this process, and its copies of sessions that other processes have opened.
-    pub(crate) fn local(&self) -> &Arc<LocalSessions> {
-        &self.local
     }
 
     /// Opens a session of a peer, and returns its id. Returns `None` if other processes must learn of it first, for which
@@ -146,16 +111,15 @@ impl Sessions {
         }
     }
 
-    /// Looks a session up, and keeps it from becoming idle.
-    pub(crate) fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Lookup {
+    /// Looks a session up, and keeps it from becoming idle. Returns `None` if it does not exist.
+    pub(crate) fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<Lookup> {
         match (self.local.find(id, principal, now), &self.shared) {
             (Some(found), Some(shared)) if !shared.is_outdated(&found.session.session, now) => {
                 shared.used(&found.session.session);
-                Lookup::Found(found)
+                Some(Lookup::Found(found))
             }
-            (Some(found), None) => Lookup::Found(found),
-            (_, Some(_)) => Lookup::Unloaded,
-            (None, None) => Lookup::Missing,
+            (_, Some(_)) => Some(Lookup::Unloaded),
+            (found, None) => found.map(Lookup::Found),
         }
     }
 

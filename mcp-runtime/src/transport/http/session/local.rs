@@ -1,13 +1,13 @@
+//! The sessions of this process, and what is evicted when there are too many or their streams keep too much.
+
 use std::{
-    collections::{HashMap, hash_map},
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, hash_map},
     sync::{Arc, MutexGuard, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use super::{
-    ActiveSession, HttpSession, SharedStreams,
-    stream_eviction::{PeerSession, StreamEviction},
-};
+use super::{AbandonedStream, ActiveSession, HttpSession, SharedStreams};
 use crate::{
     engine::Session,
     mutex::Mutex,
@@ -25,6 +25,9 @@ type Table = HashMap<Arc<str>, Entry, foldhash::fast::RandomState>;
 /// The number of tables, so that the requests of different sessions rarely lock the same one.
 const TABLES: usize = 16;
 
+/// The minimum time between two scans for streams to evict, after a scan that did not free enough memory.
+const FRUITLESS_SCAN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The sessions that this process knows.
 #[derive(Debug)]
 pub(crate) struct LocalSessions {
@@ -33,7 +36,9 @@ pub(crate) struct LocalSessions {
     /// One permit for each session.
     pool: Pool,
     idle_timeout: Duration,
-    stream_eviction: StreamEviction,
+    /// The memory that all streams of the server share, including streams without a session.
+    pub(crate) memory: StreamMemory,
+    fruitless_scan: Mutex<Option<FruitlessScan>>,
 }
 
 /// A session in the table.
@@ -43,13 +48,22 @@ struct Entry {
     permit: PeerPermit,
 }
 
+/// A scan for streams to evict that did not free enough memory.
+#[derive(Debug, Clone, Copy)]
+struct FruitlessScan {
+    at: Instant,
+    /// The memory that remained in use.
+    used: usize,
+}
+
 impl LocalSessions {
     pub(crate) fn new(options: &HttpOptions) -> Self {
         Self {
             tables: Default::default(),
             pool: Pool::new(Resource::Sessions, options.max_sessions, options.max_peer_share),
             idle_timeout: options.session_idle,
-            stream_eviction: StreamEviction::default(),
+            memory: StreamMemory::default(),
+            fruitless_scan: Mutex::default(),
         }
     }
 
@@ -61,11 +75,6 @@ impl LocalSessions {
     /// Returns a value for each session.
     fn map_all<T>(&self, value: impl Fn((&Arc<str>, &Entry)) -> T) -> Vec<T> {
         self.tables.iter().flat_map(|table| table.lock().iter().map(&value).collect::<Vec<_>>()).collect()
-    }
-
-    /// Returns the memory that all streams of the server share, including streams without a session.
-    pub(crate) fn memory(&self) -> &StreamMemory {
-        self.stream_eviction.memory()
     }
 
     /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle sessions. Returns
@@ -87,7 +96,7 @@ impl LocalSessions {
         permit: PeerPermit,
         shared: Option<Box<dyn SharedStreams>>,
     ) {
-        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), shared);
+        let session = HttpSession::new(Arc::clone(session), self.memory.of_peer(permit.peer()), shared);
         let entry = Entry { session: Arc::new(session), permit };
         // An entry that is not added must be dropped after the table is unlocked.
         let _unused = match self.table(id).entry(Arc::clone(id)) {
@@ -123,7 +132,7 @@ impl LocalSessions {
             .or_else(|| {
                 // The session of another peer is of no use to a peer that is at its share.
                 let used = peer.used(Resource::Sessions);
-                let is_at_share = self.pool.free() > 0 || self.pool.share().of(used + 1) <= used;
+                let is_at_share = self.pool.free() > 0 || self.pool.share.of(used + 1) <= used;
                 let mut tables = self.tables.each_ref().map(Mutex::lock);
                 let evicted = evict_idle(&mut tables, is_at_share.then_some(peer));
                 drop(tables);
@@ -178,13 +187,53 @@ impl LocalSessions {
         }
     }
 
-    /// Evicts abandoned streams if the memory of all streams is full.
+    /// Evicts abandoned streams if the memory of all streams is full: streams of the peer whose streams keep the most,
+    /// first the fully sent streams, then the oldest.
+    ///
+    /// A scan visits every session. After a scan that did not free enough, the next one runs only when
+    /// [`FRUITLESS_SCAN_INTERVAL`] has passed or memory use has grown considerably.
     pub(crate) fn evict_streams(&self) {
-        self.stream_eviction.run(|| self.by_peer());
+        if !self.memory.is_full() {
+            return;
+        }
+        let mut fruitless_scan = self.fruitless_scan.lock();
+        let step = self.memory.max / 8;
+        let is_recent =
+            |scan: FruitlessScan| scan.at.elapsed() < FRUITLESS_SCAN_INTERVAL && self.memory.used() < scan.used + step;
+        if !self.memory.is_full() || fruitless_scan.is_some_and(is_recent) {
+            return;
+        }
+        self.evict_streams_down_to(self.memory.max - step);
+        *fruitless_scan = self.memory.is_full().then(|| FruitlessScan { at: Instant::now(), used: self.memory.used() });
     }
 
-    fn by_peer(&self) -> Vec<PeerSession> {
-        self.map_all(|(_, entry)| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer())))
+    /// Evicts abandoned streams until at most `target` bytes are in use, or none is left.
+    fn evict_streams_down_to(&self, target: usize) {
+        let sessions = self.map_all(|(_, entry)| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer())));
+        let mut peers: HashMap<*const Peer, (&Peer, Vec<AbandonedStream<'_>>)> = HashMap::new();
+        for (session, peer) in &sessions {
+            let (_, abandoned) = peers.entry(Arc::as_ptr(peer)).or_insert_with(|| (peer, Vec::new()));
+            abandoned.extend(session.abandoned_streams());
+        }
+        let mut peers: Vec<_> = peers.into_values().collect();
+        // In the reverse order of their eviction.
+        let order = |stream: &AbandonedStream<'_>| Reverse((stream.has_unsent, stream.opened));
+        peers.iter_mut().for_each(|(_, abandoned)| abandoned.sort_unstable_by_key(order));
+        let kept = |peer: &Peer| peer.stream_bytes.load(Ordering::Relaxed);
+        let mut by_kept: BinaryHeap<_> = peers.iter().enumerate().map(|(at, (peer, _))| (kept(peer), at)).collect();
+        let mut lost = 0;
+        while self.memory.used() > target
+            && let Some((_, at)) = by_kept.pop()
+        {
+            let (peer, abandoned) = &mut peers[at];
+            // A peer without abandoned streams is not considered again.
+            let Some(stream) = abandoned.pop() else { continue };
+            lost += usize::from(stream.evict() && stream.has_unsent);
+            by_kept.push((kept(peer), at));
+        }
+        if lost > 0 {
+            tracing::warn!(lost, "unsent responses discarded: too much data is kept for clients that may reconnect");
+        }
     }
 }
 
@@ -234,7 +283,7 @@ mod tests {
 
     /// A message of one byte more than a quarter of the memory.
     fn quarter(sessions: &LocalSessions) -> Vec<u8> {
-        let mut line = vec![b'x'; sessions.memory().max() / 4 + 1];
+        let mut line = vec![b'x'; sessions.memory.max / 4 + 1];
         line.push(b'\n');
         line
     }
@@ -306,16 +355,16 @@ mod tests {
             assert!(!is_sent || stream.after(0).is_some());
         }
         for remaining in [vec![1, 3], vec![1], vec![]] {
-            let used = sessions.memory().used();
-            sessions.stream_eviction.evict_down_to(used, &sessions.by_peer());
-            assert_eq!(sessions.memory().used(), used);
-            sessions.stream_eviction.evict_down_to(used - 1, &sessions.by_peer());
+            let used = sessions.memory.used();
+            sessions.evict_streams_down_to(used);
+            assert_eq!(sessions.memory.used(), used);
+            sessions.evict_streams_down_to(used - 1);
             assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
         }
         for _ in 0..3 {
             session.add_stream(Outbox::for_test()).append(LINE);
         }
-        sessions.stream_eviction.evict_down_to(0, &sessions.by_peer());
+        sessions.evict_streams_down_to(0);
         assert!(session.state().streams.is_empty());
     }
 
@@ -324,16 +373,13 @@ mod tests {
     #[test]
     fn a_scan_in_vain_is_repeated_when_much_more_is_kept() {
         let sessions = LocalSessions::new(&HttpOptions::default());
-        let max = sessions.memory().max();
-        let mut kept = sessions.memory().count(max);
+        let max = sessions.memory.max;
+        let mut kept = sessions.memory.count(max);
         for (more, is_scanned) in [(0, false), (1, true), (max / 8, false), (max / 8 + 1, true), (max / 4, false)] {
             kept.set(max + more);
-            let mut scanned = false;
-            sessions.stream_eviction.run(|| {
-                scanned = true;
-                sessions.by_peer()
-            });
-            assert_eq!(scanned, is_scanned, "{more}");
+            sessions.evict_streams();
+            let scanned_at = sessions.fruitless_scan.lock().map(|scan| scan.used);
+            assert_eq!(scanned_at == Some(max + more), is_scanned, "{more}");
         }
     }
 

@@ -4,11 +4,10 @@
 
 mod directory;
 mod local;
-mod stream_eviction;
 
 #[cfg_attr(not(feature = "cluster"), allow(unused_imports, reason = "only `cluster` shares sessions"))]
 pub(crate) use self::{
-    directory::{Lookup, SessionFuture, Sessions, SharedSessions, SharedStreams, StreamCalls},
+    directory::{Lookup, SessionFuture, Sessions, SharedSessions},
     local::{LocalSessions, new_id},
 };
 
@@ -23,7 +22,7 @@ use std::{
 };
 
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, BackendFuture},
     engine::{Outbox, RequestIds, Session, session_ended},
     error::Fault,
     mutex::Mutex,
@@ -71,6 +70,30 @@ pub(crate) struct ActiveSession {
     session: Arc<HttpSession>,
     /// The time at which the request or response ended. If not set, it ends when this value is dropped.
     pub(crate) end: Option<Instant>,
+}
+
+/// The streams of a session that several processes share. `cluster` implements it.
+pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. The messages
+    /// that wait for the backend count towards `memory`.
+    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
+
+    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
+    /// that belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
+}
+
+/// The requests whose responses a shared stream carries.
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct StreamCalls {
+    /// The ids, as JSON. The size of a message limits them.
+    pub(crate) ids: Vec<String>,
+    /// Whether the client has sent them as a batch, so that one array carries all responses.
+    pub(crate) is_batch: bool,
 }
 
 impl HttpSession {
@@ -186,30 +209,24 @@ impl HttpSession {
 
     pub(crate) fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {
         let state = self.state();
-        let abandoned = state.streams.iter().filter(|(_, stream)| is_abandoned(stream));
-        let describe = |(id, stream): (&u64, &Arc<EventStream>)| {
-            let (has_unsent, opened) = (stream.has_unsent(), stream.opened());
-            AbandonedStream { session: self, id: *id, has_unsent, opened }
+        let abandoned = state.streams.iter().filter(|(_, stream)| stream.is_abandoned());
+        let describe = |(id, stream): (&u64, &Arc<EventStream>)| AbandonedStream {
+            session: self,
+            id: *id,
+            has_unsent: stream.has_unsent(),
+            opened: stream.opened,
         };
         abandoned.map(describe).collect()
-    }
-
-    fn touch(&self, now: Instant) {
-        let mut state = self.state();
-        state.last_used = now.max(state.last_used);
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.active.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
     }
 
-    fn is_idle_for(&self, time: Duration, now: Instant) -> bool {
-        self.is_idle() && now.saturating_duration_since(self.state().last_used) > time
-    }
-
     /// Returns whether the session has ended, or has been idle for `idle_timeout`.
     pub(crate) fn is_over(&self, idle_timeout: Duration, now: Instant) -> bool {
-        self.session.has_ended() || self.is_idle_for(idle_timeout, now)
+        let is_expired = || self.is_idle() && now.saturating_duration_since(self.state().last_used) > idle_timeout;
+        self.session.has_ended() || is_expired()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
@@ -223,17 +240,11 @@ impl Drop for HttpSession {
     }
 }
 
-/// Returns whether a stream is complete, and no response carries it or is about to. Streams are attached only with the
-/// session's state locked, so the result holds as long as the caller keeps the lock.
-fn is_abandoned(stream: &EventStream) -> bool {
-    !stream.is_attached() && stream.is_complete()
-}
-
 impl AbandonedStream<'_> {
     /// Removes the stream unless a client has resumed it in the meantime. Returns whether it was removed.
     pub(crate) fn evict(&self) -> bool {
         let mut state = self.session.state();
-        let is_still_abandoned = state.streams.get(&self.id).is_some_and(|stream| is_abandoned(stream));
+        let is_still_abandoned = state.streams.get(&self.id).is_some_and(|stream| stream.is_abandoned());
         let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };
         drop(state);
         evicted.is_some()
@@ -250,7 +261,10 @@ impl Deref for ActiveSession {
 
 impl Drop for ActiveSession {
     fn drop(&mut self) {
-        self.session.touch(self.end.unwrap_or_else(Instant::now));
+        let end = self.end.unwrap_or_else(Instant::now);
+        let mut state = self.state();
+        state.last_used = state.last_used.max(end);
+        drop(state);
         self.session.active.fetch_sub(1, Ordering::AcqRel);
     }
 }

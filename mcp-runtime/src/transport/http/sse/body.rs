@@ -1,7 +1,6 @@
 //! Response bodies that carry an event stream.
 
 use std::{
-    any::Any,
     fmt,
     pin::Pin,
     sync::Arc,
@@ -69,9 +68,6 @@ pub(crate) struct SseBody {
     /// The phase of the shutdown that ends this response.
     ends_at: ShutdownPhase,
     shutdown_wait: Option<Wait>,
-    /// A stream that ends when nothing of its client is in flight, from the phase `ends_at` on, which then becomes
-    /// [`ShutdownPhase::Closed`].
-    drained: Option<Arc<dyn DrainedStream>>,
     /// The time at which the credentials of the request no longer suffice for the stream.
     expiry: Option<Pin<Box<Sleep>>>,
     /// The calls that end with the response, because no other request can reach them.
@@ -80,11 +76,10 @@ pub(crate) struct SseBody {
     preamble: Option<Bytes>,
     _active: Option<ActiveSession>,
     _open: Option<OpenStream>,
-    /// An arbitrary value to be dropped with the response.
-    _guard: Option<Guard>,
+    /// A stream that ends when nothing of its client is in flight, from the phase `ends_at` on, which then becomes
+    /// [`ShutdownPhase::Closed`]. Dropped last, since it removes the client.
+    drained: Option<Box<dyn DrainedStream>>,
 }
-
-type Guard = Box<dyn Any + Send + Sync>;
 
 /// A guard that cancels calls when the response that carries their results is dropped.
 #[derive(Debug)]
@@ -133,13 +128,12 @@ impl SseBody {
             shutdown,
             ends_at: ShutdownPhase::Closed,
             shutdown_wait: None,
-            drained: None,
             expiry: None,
             cancels: None,
             preamble: None,
             _active: None,
             _open: None,
-            _guard: None,
+            drained: None,
         }
     }
 
@@ -155,21 +149,19 @@ impl SseBody {
         self
     }
 
-    /// Marks the response as the response to a subscription request, which ends in the first phase of a shutdown.
-    pub(crate) fn subscription(mut self) -> Self {
+    /// Lets the stream end when subscriptions do, or as soon as nothing of its client is in flight.
+    pub(crate) fn draining(mut self, stream: impl DrainedStream + 'static) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        self.drained = Some(Box::new(stream));
         self
     }
 
-    /// Lets the stream end in the same phase, or as soon as nothing of its client is in flight.
-    pub(crate) fn draining(mut self, stream: Arc<dyn DrainedStream>) -> Self {
-        self.ends_at = ShutdownPhase::SubscriptionsEnded;
-        self.drained = Some(stream);
-        self
-    }
-
-    /// Counts the response among the streams of a kind, and measures it, until it ends.
+    /// Counts the response among the streams of a kind, and measures it, until it ends. The response to a subscription
+    /// request ends in the first phase of a shutdown.
     pub(crate) fn counted(mut self, kind: Counter, engine: &Engine) -> Self {
+        if kind == Counter::SubscriptionStreams {
+            self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        }
         let telemetry = engine.profile.telemetry.clone().map(|telemetry| (telemetry, Instant::now()));
         self._open = Some(OpenStream { telemetry, kind, _count: Counted::new(kind) });
         self
@@ -184,12 +176,6 @@ impl SseBody {
     /// Keeps the session from becoming idle until the response ends.
     pub(crate) fn active(mut self, active: Option<ActiveSession>) -> Self {
         self._active = active;
-        self
-    }
-
-    /// Drops a value when the response ends.
-    pub(crate) fn guarded_by(mut self, guard: impl Any + Send + Sync) -> Self {
-        self._guard = Some(Box::new(guard));
         self
     }
 

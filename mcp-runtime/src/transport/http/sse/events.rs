@@ -95,7 +95,7 @@ impl StreamEvents {
     /// Returns the id of the stream, or `None` if the stream is yet to be opened.
     pub(crate) fn stream(&self) -> Option<u64> {
         match self {
-            Self::Local(events) => Some(events.stream.id()),
+            Self::Local(events) => Some(events.stream.id),
             Self::Shared(events) => events.stream(),
         }
     }

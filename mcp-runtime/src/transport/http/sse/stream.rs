@@ -31,13 +31,13 @@ const MAX_KEPT_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct StreamMemory {
     meter: Meter,
-    max: usize,
+    pub(crate) max: usize,
 }
 
 impl StreamMemory {
     /// Returns the memory of the streams of one peer, whose use counts towards the total.
     pub(crate) fn of_peer(&self, peer: &Peer) -> Self {
-        Self { meter: self.meter.with_part(peer.stream_bytes()), max: self.max }
+        Self { meter: self.meter.with_part(&peer.stream_bytes), max: self.max }
     }
 
     /// Counts bytes until the returned value is dropped.
@@ -55,10 +55,6 @@ impl StreamMemory {
     /// Returns the number of bytes that all streams of the server use.
     pub(crate) fn used(&self) -> usize {
         self.meter.total()
-    }
-
-    pub(crate) fn max(&self) -> usize {
-        self.max
     }
 
     /// Returns whether the limit is exceeded, so that logs must shrink.
@@ -104,11 +100,11 @@ impl Drop for KeptBytes {
 #[derive(Debug)]
 pub(crate) struct EventStream {
     /// The id, which is unique in the session.
-    id: u64,
+    pub(super) id: u64,
     outbox: Arc<Outbox>,
     /// Whether the stream ends once its outbox is settled. Otherwise it ends with its session.
     ends: bool,
-    opened: Instant,
+    pub(crate) opened: Instant,
     /// The number of [`AttachedStream`]s.
     attached: AtomicUsize,
     log: Mutex<Log>,
@@ -138,14 +134,6 @@ impl EventStream {
         Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log, released: Notify::new() }
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn opened(&self) -> Instant {
-        self.opened
-    }
-
     /// Marks the stream as held by a response, or by a request about to open one.
     pub(crate) fn attach(self: &Arc<Self>) -> AttachedStream {
         self.attached.fetch_add(1, Ordering::AcqRel);
@@ -153,18 +141,15 @@ impl EventStream {
         AttachedStream(Arc::clone(self))
     }
 
-    pub(crate) fn is_attached(&self) -> bool {
-        self.attached.load(Ordering::Acquire) > 0
-    }
-
     /// Returns whether the log contains every message the stream will ever carry.
     pub(crate) fn is_over(&self) -> bool {
         self.ends() && self.outbox.is_finished()
     }
 
-    /// Returns whether no further output will be produced. Some of it may still be pending.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.ends() && self.outbox.is_complete()
+    /// Returns whether no further output will be produced, and no response carries the stream or is about to. Streams of
+    /// a session are attached only with its state locked, so the result holds as long as the caller keeps the lock.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.attached.load(Ordering::Acquire) == 0 && self.ends() && self.outbox.is_complete()
     }
 
     /// Returns whether the stream ends once its outbox is settled.

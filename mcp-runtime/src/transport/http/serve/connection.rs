@@ -1,4 +1,4 @@
-//! Connections: a timeout for clients that stop reading, and a limit on their number.
+//! Connections: their sockets, timeouts for clients that send no request or stop reading, and a limit on their number.
 
 use std::{
     io::{self, IoSlice},
@@ -9,18 +9,22 @@ use std::{
 };
 
 use bytes::Bytes;
+use hyper::rt::{Sleep, Timer};
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf},
+    net::TcpStream,
     sync::Semaphore,
-    time::Sleep,
 };
 
-use super::{options::ListenerOptions, stream::Stream};
 use crate::{
     counters::Counter,
     error::Fault,
+    mutex::Mutex,
     transport::http::{
         endpoint::Reader,
+        options::ListenerOptions,
         peers::{Peer, PeerPermit, Pool, Resource, Share},
         response,
     },
@@ -37,6 +41,64 @@ const LINGER_BYTES: u64 = 256 << 10;
 const MAX_HANDSHAKES: usize = 1024;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A connection over TCP or a Unix socket. An enum instead of a type parameter keeps hyper's code in the program once.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+/// Calls a method of the connection.
+macro_rules! delegate {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Tcp(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+            #[cfg(unix)]
+            Stream::Unix(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => stream.poll_read(cx, into))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => stream.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => stream.poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        // Both kinds of sockets support it.
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => stream.poll_shutdown(cx))
+    }
+}
 
 /// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
 /// of it was accepted in that time than the minimum rate demands.
@@ -55,7 +117,7 @@ pub(super) struct Socket<S = Stream> {
 /// A period over which the rate of a client is averaged.
 #[derive(Debug)]
 struct Window {
-    end: Pin<Box<Sleep>>,
+    end: Pin<Box<tokio::time::Sleep>>,
     written: usize,
 }
 
@@ -143,10 +205,61 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 }
 
+/// The timer of one connection. Hyper creates a sleep for every request and drops it when the request has arrived.
+///
+/// All these sleeps share one timer of the runtime, so that it is not registered and deregistered for each request. The
+/// shared timer keeps the deadline of an earlier sleep, and is reset to the deadline of the current sleep when it
+/// expires.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SharedTimer(Arc<Mutex<Option<SharedSleep>>>);
+
+type SharedSleep = Pin<Box<tokio::time::Sleep>>;
+
+#[derive(Debug)]
+struct RequestSleep {
+    deadline: tokio::time::Instant,
+    timer: SharedTimer,
+}
+
+impl Timer for SharedTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(RequestSleep { deadline: deadline.into(), timer: self.clone() })
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into()
+    }
+}
+
+impl Future for RequestSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut shared = self.timer.0.lock();
+        let sleep = shared.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.deadline)));
+        if sleep.deadline() > self.deadline {
+            sleep.as_mut().reset(self.deadline);
+        }
+        loop {
+            match sleep.as_mut().poll(cx) {
+                Poll::Ready(()) if sleep.deadline() < self.deadline => sleep.as_mut().reset(self.deadline),
+                polled => return polled,
+            }
+        }
+    }
+}
+
+impl Sleep for RequestSleep {}
+
 /// The limit on the number of connections.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
-    pool: Arc<Pool>,
+    /// One permit for each connection.
+    pub(super) pool: Arc<Pool>,
     #[cfg(feature = "tls")]
     handshakes: Pool,
     rejections: Arc<Semaphore>,
@@ -167,12 +280,6 @@ impl ConnectionLimit {
             rejection: if is_tls { Bytes::new() } else { rejection().into() },
             last_warning: None,
         }
-    }
-
-    /// Returns the pool with one permit for each connection.
-    #[cfg(feature = "tls")]
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
     }
 
     /// Returns the connection with its permit, or rejects it and returns `None` if there are too many, over all peers
@@ -246,6 +353,8 @@ pub(super) fn response(status: &str, fault: &Fault) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(120);
@@ -310,5 +419,52 @@ mod tests {
         assert_eq!((&*received, began.elapsed()), (&b"refused"[..], Duration::ZERO));
         drop(client);
         responding.await.unwrap().unwrap();
+    }
+
+    /// Runs with a paused clock, which advances when every task waits.
+    fn with_paused_clock(test: impl Future<Output = ()>) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().unwrap().block_on(test);
+    }
+
+    fn elapsed(since: tokio::time::Instant) -> u128 {
+        since.elapsed().as_millis()
+    }
+
+    #[test]
+    fn each_sleep_ends_at_its_deadline() {
+        with_paused_clock(async {
+            let timer = SharedTimer::default();
+            let start = tokio::time::Instant::now();
+            let sleep = |millis| timer.sleep(Duration::from_millis(millis));
+            // A sleep that is dropped before its deadline, as when a request arrives.
+            assert!(tokio::time::timeout(Duration::from_millis(10), sleep(1000)).await.is_err());
+            assert_eq!(elapsed(start), 10);
+            // A longer sleep while the shared timer is set to 1,000 ms, then a shorter sleep.
+            assert!(tokio::time::timeout(Duration::from_millis(10), sleep(2000)).await.is_err());
+            sleep(100).await;
+            assert_eq!(elapsed(start), 120);
+            sleep(3000).await;
+            assert_eq!(elapsed(start), 3120);
+            // A sleep that expires before it is first polled.
+            let late = sleep(5);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            late.await;
+            assert_eq!(elapsed(start), 3170);
+        });
+    }
+
+    #[test]
+    fn a_sleep_outlasts_the_deadline_of_an_earlier_one() {
+        with_paused_clock(async {
+            let timer = SharedTimer::default();
+            let start = tokio::time::Instant::now();
+            let mut first = timer.sleep(Duration::from_millis(100));
+            assert!(tokio::time::timeout(Duration::from_millis(60), first.as_mut()).await.is_err());
+            drop(first);
+            let second = pin!(timer.sleep(Duration::from_millis(100)));
+            second.await;
+            assert_eq!(elapsed(start), 160);
+        });
     }
 }

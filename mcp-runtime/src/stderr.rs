@@ -4,18 +4,15 @@
 //! dedicated thread writes; everything else appends to a bounded buffer. `tracing-appender` bounds its queue in lines
 //! rather than in bytes, does not report what it dropped, and adds six dependencies.
 
-#[cfg(unix)]
-mod printed;
-
 use std::{
     io::{self, Write},
     mem,
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Condvar, OnceLock, PoisonError},
     thread,
     time::Duration,
 };
 
-use crate::{counters::Counter, debug::debug};
+use crate::{counters::Counter, debug::debug, mutex::Mutex};
 
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
@@ -103,7 +100,7 @@ impl LossyWriter {
 
     /// Appends text, or drops all of it if it does not fit.
     pub(crate) fn push(&self, text: &[u8]) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if state.pending.len() + text.len() > self.0.capacity {
             state.dropped += text.len();
             Counter::DroppedLogLines.add(text.split_inclusive(|byte| *byte == b'\n').count() as u64);
@@ -120,7 +117,7 @@ impl LossyWriter {
 
     /// Returns the number of bytes that wait to be written.
     pub(crate) fn pending(&self) -> usize {
-        self.0.lock().pending.len()
+        self.0.state.lock().pending.len()
     }
 
     /// Starts the thread that writes to `out`. If that fails, no output is written.
@@ -133,7 +130,7 @@ impl LossyWriter {
     /// Waits until everything is written, for at most `timeout`.
     fn flush_within(&self, timeout: Duration) {
         let is_busy = |state: &mut State| state.is_writing || state.has_output();
-        let _ = self.0.changed.wait_timeout_while(self.0.lock(), timeout, is_busy);
+        let _ = self.0.changed.wait_timeout_while(self.0.state.lock(), timeout, is_busy);
     }
 }
 
@@ -156,7 +153,7 @@ impl Shared {
     fn run(&self, mut out: impl Write) {
         let mut text = Vec::new();
         loop {
-            let waiting = self.changed.wait_while(self.lock(), |state| !state.has_output());
+            let waiting = self.changed.wait_while(self.state.lock(), |state| !state.has_output());
             let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
             mem::swap(&mut state.pending, &mut text);
             let dropped = mem::take(&mut state.dropped);
@@ -169,19 +166,125 @@ impl Shared {
             }
             let _ = out.write_all(&text).and_then(|()| out.flush());
             text.clear();
-            self.lock().is_writing = false;
+            self.state.lock().is_writing = false;
             self.changed.notify_all();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     fn has_output(&self) -> bool {
         !self.pending.is_empty() || self.dropped > 0
+    }
+}
+
+#[cfg(unix)]
+mod printed {
+    //! Output of the process on stdout and stderr, whether of Rust code, C libraries or child processes.
+    //!
+    //! A pipe receives it, and a thread moves it from there to the lossy writer. That thread never waits for stderr: another
+    //! thread writes to stderr.
+
+    use std::{
+        fs::File,
+        io::{self, PipeReader, Read, Write},
+        os::{fd::AsFd, unix::fs::FileTypeExt},
+        sync::{OnceLock, mpsc},
+        thread,
+    };
+
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        io::{Errno, ioctl_fionbio},
+        stdio::{dup2_stderr, dup2_stdout},
+    };
+
+    use super::{FLUSH_TIMEOUT, MAX_PENDING_BYTES, writer};
+    use crate::mutex::Mutex;
+
+    /// The number of bytes that are moved at a time. The buffer is filled with zeros when the server starts.
+    const PIECE_BYTES: usize = 8 << 10;
+
+    /// The pipe that receives printed output.
+    static PRINTED: OnceLock<Printed> = OnceLock::new();
+
+    struct Printed {
+        /// The end of the pipe that is read. Does not block.
+        pipe: PipeReader,
+        /// Locked while a piece moves from the pipe to the writer, so that no piece is in neither of them.
+        piece: Mutex<Vec<u8>>,
+    }
+
+    /// Returns a copy of the stderr of the process.
+    pub(super) fn original() -> io::Result<File> {
+        Ok(File::from(io::stderr().as_fd().try_clone_to_owned()?))
+    }
+
+    /// Redirects stdout and stderr to the writer, if stderr is a pipe or a socket.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many open files or threads. Then, nothing is redirected.
+    pub(super) fn capture() -> io::Result<()> {
+        let kind = original()?.metadata()?.file_type();
+        if !(kind.is_fifo() || kind.is_socket()) || PRINTED.get().is_some() {
+            return Ok(());
+        }
+        // Exists from now on, so that it writes to the original.
+        writer();
+        let (pipe, printed) = io::pipe()?;
+        ioctl_fionbio(&pipe, true)?;
+        let receiver = PRINTED.get_or_init(|| Printed { pipe, piece: Mutex::new(vec![0; PIECE_BYTES]) });
+        thread::Builder::new().name("printed".to_owned()).spawn(move || receiver.run())?;
+        dup2_stdout(&printed)?;
+        dup2_stderr(&printed)?;
+        Ok(())
+    }
+
+    /// Passes printed output to the writer. Another thread may keep stdout locked, so this waits for a limited time.
+    pub(super) fn flush() {
+        let Some(printed) = PRINTED.get() else { return };
+        let (flushed, is_flushed) = mpsc::channel();
+        let flush = move || {
+            let _ = io::stdout().flush();
+            let _ = flushed.send(());
+        };
+        if thread::Builder::new().spawn(flush).is_ok() {
+            let _ = is_flushed.recv_timeout(FLUSH_TIMEOUT);
+        }
+        printed.forward();
+    }
+
+    impl Printed {
+        /// Moves printed output to the writer, as it arrives.
+        fn run(&self) {
+            loop {
+                match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], None) {
+                    Ok(_) if self.forward() => {}
+                    Err(Errno::INTR) => {}
+                    _ => return,
+                }
+            }
+        }
+
+        /// Moves the content of the pipe to the writer. Returns `false` if nothing can be printed to the pipe any more.
+        fn forward(&self) -> bool {
+            let mut piece = self.piece.lock();
+            let mut moved = 0;
+            // Bounded, because a function may print faster than this.
+            while moved < MAX_PENDING_BYTES {
+                match (&self.pipe).read(&mut piece) {
+                    Ok(0) => return false,
+                    Ok(length) => {
+                        writer().push(&piece[..length]);
+                        moved += length;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+                }
+            }
+            true
+        }
     }
 }
 
@@ -200,7 +303,7 @@ mod tests {
         // More than any pipe holds, so that the thread blocks.
         let blocks = vec![b'.'; capacity];
         writer.push(&blocks);
-        while !writer.0.lock().pending.is_empty() {
+        while !writer.0.state.lock().pending.is_empty() {
             thread::yield_now();
         }
         (writer, reader)
@@ -216,11 +319,11 @@ mod tests {
             writer.push(&vec![b'x'; CAPACITY]);
             writer.push(&vec![b'x'; CAPACITY]);
             writer.push(last.as_bytes());
-            assert_eq!(writer.0.lock().pending, format!("first\n{last}").as_bytes());
+            assert_eq!(writer.0.state.lock().pending, format!("first\n{last}").as_bytes());
             assert_eq!(Counter::DroppedLogLines.value() - dropped, 2);
             // Nothing reads the pipe yet, so the time limit ends the wait.
             writer.flush_within(Duration::from_millis(10));
-            assert!(writer.0.lock().is_writing);
+            assert!(writer.0.state.lock().is_writing);
 
             let report = format!("WARN {} bytes were dropped because stderr was not read\n", 2 * CAPACITY);
             let expected = format!("first\n{last}{line_break}{report}");
@@ -228,7 +331,7 @@ mod tests {
             reader.read_exact(&mut output).unwrap();
             assert_eq!(String::from_utf8_lossy(&output[CAPACITY..]), expected);
             writer.flush_within(FOREVER);
-            assert!(!writer.0.lock().is_writing);
+            assert!(!writer.0.state.lock().is_writing);
         }
         // A line that is longer than the buffer is dropped.
         let (reader, out) = io::pipe().unwrap();
