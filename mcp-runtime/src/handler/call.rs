@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Context, Contract, Encoding, ErrorResponse, Finished, Function, HandlerError, HandlerResult, StateMap,
+    argument::Decode,
     entry::EntryKind,
     schema::{Violation, decoding_violation},
-    slot::Decode,
 };
 use crate::{
     error::Fault,

@@ -10,9 +10,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Ask, Capability, ElicitationSession, FormContent, FormField, InvalidAnswer, Question, TrackedElicitation,
     UrlCompletion,
-    question::{invalid_request, parse},
+    question::{Recipient, invalid_request, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
-    url_completion::Recipient,
 };
 use crate::{
     debug::debug,

@@ -1,16 +1,17 @@
+//! An argument: its type, its default, and the rules of its schema.
+
 use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::rule::{ArgumentDefault, Rule};
 use crate::handler::{
     Argument, Dependency,
+    argument::is_optional,
     map_keys::has_structured_keys,
     output::ToolOutput,
     server_fn::{ServerFnFuture, ServerFnInput},
-    slot::is_optional,
 };
 
 /// One argument.
@@ -115,3 +116,53 @@ pub trait DefaultValue: Serialize {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize> DefaultValue for T {}
+
+/// The default of an argument or of a form field.
+#[derive(Debug, Clone, Copy)]
+pub enum ArgumentDefault {
+    /// A literal, as JSON.
+    Json(&'static str),
+    /// An expression, evaluated and serialized.
+    Expression(fn() -> Result<serde_json::Value, serde_json::Error>),
+}
+
+/// A constraint on an argument or a form field: a keyword of its schema.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// `minimum`
+    Minimum(Bound),
+    /// `maximum`
+    Maximum(Bound),
+    /// `exclusiveMinimum`
+    ExclusiveMinimum(Bound),
+    /// `exclusiveMaximum`
+    ExclusiveMaximum(Bound),
+    /// `minLength`, `minItems` or `minProperties`
+    MinLength(u64),
+    /// `maxLength`, `maxItems` or `maxProperties`
+    MaxLength(u64),
+    /// `pattern`
+    Pattern(&'static str),
+    /// `format`
+    Format(&'static str),
+    /// `examples`, each as JSON
+    Examples(&'static [&'static str]),
+    /// `x-mcp-header`
+    Header(&'static str),
+}
+
+impl Rule {
+    /// Returns whether the rule rejects values that the type accepts.
+    pub(crate) fn is_constraint(&self) -> bool {
+        !matches!(self, Self::Examples(_) | Self::Header(_))
+    }
+}
+
+/// The bound of a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// An integer.
+    Integer(i128),
+    /// Any other number.
+    Float(f64),
+}
