@@ -204,12 +204,13 @@ impl ClientRequests<'_> {
             tracing::error!(key, %error, "a value of `ctx.once` cannot be stored: its type must round-trip through JSON");
             Fault::internal(format!("the value of `{key}` cannot be stored"))
         };
-        if let Some(json) = requester.once_values().get(&key) {
+        let stored = requester.once_values().lock().get(&key).cloned();
+        if let Some(json) = stored {
             return serde_json::from_str(&json).map_err(not_storable);
         }
         let value = future.await;
         let json = serde_json::to_string(&value).map_err(not_storable)?;
-        requester.once_values().set(&key, json);
+        requester.once_values().lock().insert(key, json);
         Ok(value)
     }
 
@@ -243,14 +244,6 @@ fn cannot_send() -> Fault {
 pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
 
 impl OnceValues {
-    fn get(&self, key: &str) -> Option<String> {
-        self.lock().get(key).cloned()
-    }
-
-    fn set(&self, key: &str, value: String) {
-        self.lock().insert(key.to_owned(), value);
-    }
-
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.0.lock()
     }

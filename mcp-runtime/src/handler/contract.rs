@@ -48,24 +48,33 @@ impl Contract {
     pub(crate) fn compile(&self) -> Result<(), SchemaError> {
         let input = self.generate()?;
         if self.is_checked {
-            input.compile()?;
+            let _ = input.checker.set(Some(Checker::of_arguments(&input.value)?));
         }
         let _ = self.input.set(Box::new(input));
         Ok(())
     }
 
+    /// Generates the schema of the arguments, unless it was given. Only tools have headers.
     fn generate(&self) -> Result<InputSchema, SchemaError> {
-        let schema = self.entry.as_ref().and_then(|entry| entry.common().schema.as_ref());
-        InputSchema::generate(&self.arguments, schema, matches!(self.entry, Some(Entry::Tool(_))))
+        let mut value =
+            generate(&self.arguments, self.entry.as_ref().and_then(|entry| entry.common().schema.as_ref()))?;
+        let headers = if let Some(Entry::Tool(_)) = self.entry { headers(&value)? } else { Vec::new() };
+        for header in &headers {
+            limit(header.path.iter().fold(&mut value, |schema, name| &mut schema["properties"][name]));
+        }
+        let choices = self.arguments.iter().map(|argument| choices(&value, &argument.name).into()).collect();
+        Ok(InputSchema { value, checker: OnceLock::new(), choices, headers })
     }
 
-    /// Generates the schema, or one that refuses all arguments if it is invalid.
+    /// Generates the schema, or one that no object matches if it is invalid.
     fn generate_or_refuse(&self) -> InputSchema {
         let generated = catch_unwind(AssertUnwindSafe(|| self.generate()));
         let generated = generated.unwrap_or_else(|_| Err(SchemaError::new("generating it panics")));
         generated.unwrap_or_else(|error| {
             self.log_invalid(&error);
-            InputSchema::refusing(&self.arguments)
+            let value = json!({ "type": "object", "properties": {}, "not": {} });
+            let choices = self.arguments.iter().map(|_| Arc::default()).collect();
+            InputSchema { value, checker: OnceLock::from(None), choices, headers: Vec::new() }
         })
     }
 
@@ -126,7 +135,9 @@ impl Contract {
 
     /// Returns the checker of the arguments, or `None` if the schema is invalid.
     pub(super) fn checker(&self) -> Option<&Checker> {
-        self.input().checker(|error| self.log_invalid(error))
+        let input = self.input();
+        let compile = || Checker::of_arguments(&input.value).inspect_err(|error| self.log_invalid(error)).ok();
+        input.checker.get_or_init(compile).as_ref()
     }
 }
 
@@ -152,62 +163,20 @@ pub(crate) fn get_or_compute<T>(cell: &OnceLock<T>, compute: impl FnOnce() -> T)
 
 /// The schema of arguments, and what follows from it.
 #[derive(Debug)]
-pub(super) struct InputSchema {
-    pub(super) value: Value,
+struct InputSchema {
+    value: Value,
     /// Compiled for the first call whose arguments are checked. `None` if the schema is invalid.
     checker: OnceLock<Option<Checker>>,
     /// The permitted values of each argument. Empty if its schema does not list them.
-    pub(super) choices: Vec<Arc<[String]>>,
+    choices: Vec<Arc<[String]>>,
     /// The arguments that HTTP clients repeat in headers.
-    pub(super) headers: Vec<MirroredArgument>,
+    headers: Vec<MirroredArgument>,
 }
 
 impl InputSchema {
-    /// Generates the schema of arguments, which is `schema` if it does not follow from them. Only tools have headers.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a default, an example or a bound is not valid JSON, if the schema is invalid, or if an `x-mcp-header` breaks
-    /// a rule of the specification.
-    pub(super) fn generate(
-        arguments: &[ArgumentEntry],
-        schema: Option<&Value>,
-        is_tool: bool,
-    ) -> Result<Self, SchemaError> {
-        let mut value = generate(arguments, schema)?;
-        let headers = if is_tool { headers(&value)? } else { Vec::new() };
-        for header in &headers {
-            limit(header.path.iter().fold(&mut value, |schema, name| &mut schema["properties"][name]));
-        }
-        let choices = arguments.iter().map(|argument| choices(&value, &argument.name).into()).collect();
-        Ok(Self { value, checker: OnceLock::new(), choices, headers })
-    }
-
-    /// Returns a schema that no object matches, in place of an invalid schema.
-    pub(super) fn refusing(arguments: &[ArgumentEntry]) -> Self {
-        let value = json!({ "type": "object", "properties": {}, "not": {} });
-        let choices = arguments.iter().map(|_| Arc::default()).collect();
-        Self { value, checker: OnceLock::from(None), choices, headers: Vec::new() }
-    }
-
-    /// Compiles the checker.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the schema has a keyword that is not supported.
-    pub(super) fn compile(&self) -> Result<(), SchemaError> {
-        let _ = self.checker.set(Some(Checker::of_arguments(&self.value)?));
-        Ok(())
-    }
-
     /// Returns whether the schema is known to be invalid.
-    pub(super) fn is_invalid(&self) -> bool {
+    fn is_invalid(&self) -> bool {
         matches!(self.checker.get(), Some(None))
-    }
-
-    /// Returns the checker, or `None` if the schema is invalid. Passes an error of its compilation to `report`.
-    pub(super) fn checker(&self, report: impl FnOnce(&SchemaError)) -> Option<&Checker> {
-        self.checker.get_or_init(|| Checker::of_arguments(&self.value).inspect_err(report).ok()).as_ref()
     }
 }
 
@@ -243,14 +212,9 @@ fn generate(arguments: &[ArgumentEntry], schema: Option<&Value>) -> Result<Value
                 argument.name
             )));
         }
-        let default = match argument.default {
-            None => None,
-            Some(ArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),
-            Some(ArgumentDefault::Expression(serialize)) => Some(serialize()),
-        };
-        let default = default
-            .transpose()
-            .map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
+        let default = argument.default.map(ArgumentDefault::value).transpose();
+        let default =
+            default.map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
         properties.push(Property {
             name: &argument.name,
             description: &argument.description,

@@ -1,6 +1,6 @@
 //! The return types of tools, which are written directly to the buffer of the response.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -151,7 +151,6 @@ impl<'r, 'a> ToolReply<'r, 'a> {
 
     /// Writes a value as structured content if the dialect supports it, and its JSON text as content.
     fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
-        let serialization_failed = |error| Fault::internal(format!("the result cannot be serialized: {error}"));
         if !self.reply.structured || !self.reply.call.encoding.has(Feature::StructuredContent) {
             let mut json = Vec::new();
             write::value(&mut json, value).map_err(serialization_failed)?;
@@ -162,14 +161,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
             self.reply.out.push(b'}');
             return Ok(());
         }
-        let wraps = self.open_structured_content();
-        let out = &mut *self.reply.out;
-        let start = out.len();
-        write::value(out, value).map_err(serialization_failed)?;
-        let end = out.len();
-        if wraps {
-            out.push(b'}');
-        }
+        let Range { start, end } = self.write_structured(value)?;
         self.open_content();
         let out = &mut *self.reply.out;
         out.extend_from_slice(br#"{"type":"text","text":"#);
@@ -178,14 +170,21 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         Ok(())
     }
 
-    /// Opens `structuredContent`. Returns whether the value is wrapped in an object, which must be closed after it.
-    fn open_structured_content(&mut self) -> bool {
-        let wraps = self.reply.wraps && !self.reply.call.encoding.has(Feature::StructuredAnyValue);
-        self.reply.out.extend_from_slice(br#""structuredContent":"#);
-        if wraps {
-            self.reply.out.extend_from_slice(br#"{"result":"#);
+    /// Writes `structuredContent`. Returns the position of the value, which some dialects wrap in an object.
+    fn write_structured(&mut self, value: &impl Serialize) -> Result<Range<usize>, Fault> {
+        let Reply { out, call, wraps, .. } = &mut *self.reply;
+        let is_wrapped = *wraps && !call.encoding.has(Feature::StructuredAnyValue);
+        out.extend_from_slice(br#""structuredContent":"#);
+        if is_wrapped {
+            out.extend_from_slice(br#"{"result":"#);
         }
-        wraps
+        let start = out.len();
+        write::value(out, value).map_err(serialization_failed)?;
+        let end = out.len();
+        if is_wrapped {
+            out.push(b'}');
+        }
+        Ok(start..end)
     }
 
     /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other content.
@@ -198,13 +197,8 @@ impl<'r, 'a> ToolReply<'r, 'a> {
             }
             return self.json(value);
         }
-        if !self.reply.call.encoding.has(Feature::StructuredContent) {
-            return Ok(());
-        }
-        let wraps = self.open_structured_content();
-        write::plain(self.reply.out, value);
-        if wraps {
-            self.reply.out.push(b'}');
+        if self.reply.call.encoding.has(Feature::StructuredContent) {
+            self.write_structured(value)?;
         }
         Ok(())
     }
@@ -219,6 +213,10 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         self.reply.call.encoding.end_result(out, self.meta.as_ref());
         self.error.map_or(ResultKind::Complete, |text| ResultKind::ToolError(text.unwrap_or_default()))
     }
+}
+
+fn serialization_failed(error: serde_json::Error) -> Fault {
+    Fault::internal(format!("the result cannot be serialized: {error}"))
 }
 
 /// Writes the result of a tool.

@@ -59,11 +59,6 @@ impl<'r, 'a> PromptReply<'r, 'a> {
         }
     }
 
-    fn description(&mut self, description: &str) {
-        self.reply.out.extend_from_slice(br#""description":"#);
-        write::string(self.reply.out, description);
-    }
-
     fn message(&mut self, message: &PromptMessage) {
         self.open_messages();
         comma(self.reply.out);
@@ -110,7 +105,8 @@ impl PromptOutput for Vec<PromptMessage> {
 impl PromptOutput for PromptResult {
     fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
         if let Some(description) = &self.description {
-            reply.description(description);
+            reply.reply.out.extend_from_slice(br#""description":"#);
+            write::string(reply.reply.out, description);
         }
         reply.meta = Some(self.meta);
         self.messages.write(reply)

@@ -413,18 +413,14 @@ impl Capability {
     ///
     /// An `elicitation` object without modes declares forms.
     pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
-        let elicitation = || object_member(capabilities, "elicitation");
-        let sampling = || object_member(capabilities, "sampling");
-        let declared = match self {
-            Self::Elicitation => elicitation()
-                .filter(|modes| object_member(modes, "form").is_some() || object_member(modes, "url").is_none()),
-            Self::UrlElicitation => elicitation().and_then(|modes| object_member(modes, "url")),
-            Self::Sampling => sampling(),
-            Self::SamplingTools => sampling().and_then(|parts| object_member(parts, "tools")),
-            Self::SamplingContext => sampling().and_then(|parts| object_member(parts, "context")),
-            Self::Roots => object_member(capabilities, "roots"),
-        };
-        declared.is_some()
+        let (name, part) = self.name();
+        object_member(capabilities, name).is_some_and(|parts| match part {
+            Some(part) => object_member(parts, part).is_some(),
+            None if self == Self::Elicitation => {
+                object_member(parts, "form").is_some() || object_member(parts, "url").is_none()
+            }
+            None => true,
+        })
     }
 
     /// Returns the capability that clients of a revision declare to support this one, which is usually the same.
@@ -440,29 +436,30 @@ impl Capability {
         }
     }
 
-    /// Returns the minimal capabilities that a client must declare, for `requiredCapabilities` in an error.
-    fn required(self) -> Map<String, Value> {
-        let (name, parts) = match self {
-            Self::Elicitation => ("elicitation", json!({})),
-            Self::UrlElicitation => ("elicitation", json!({ "url": {} })),
-            Self::Sampling => ("sampling", json!({})),
-            Self::SamplingTools => ("sampling", json!({ "tools": {} })),
-            Self::SamplingContext => ("sampling", json!({ "context": {} })),
-            Self::Roots => ("roots", json!({})),
-        };
-        Map::from_iter([(name.to_owned(), parts)])
+    /// Returns the member of the client's capabilities that declares this one, and the member of that member, if any.
+    fn name(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Elicitation => ("elicitation", None),
+            Self::UrlElicitation => ("elicitation", Some("url")),
+            Self::Sampling => ("sampling", None),
+            Self::SamplingTools => ("sampling", Some("tools")),
+            Self::SamplingContext => ("sampling", Some("context")),
+            Self::Roots => ("roots", None),
+        }
     }
 
-    /// Returns the fault for a client that has not declared these capabilities.
+    /// Returns the fault for a client that has not declared these capabilities, with the minimal capabilities that it must
+    /// declare.
     pub(crate) fn missing(capabilities: &[Self]) -> Fault {
-        let mut required = Map::new();
-        for (name, parts) in capabilities.iter().flat_map(|capability| capability.required()) {
-            let merged = required.entry(name).or_insert_with(|| json!({}));
-            if let (Some(merged), Value::Object(parts)) = (merged.as_object_mut(), parts) {
-                merged.extend(parts);
+        let mut required = json!({});
+        for capability in capabilities {
+            match capability.name() {
+                (name, None) if required.get(name).is_none() => required[name] = json!({}),
+                (_, None) => {}
+                (name, Some(part)) => required[name][part] = json!({}),
             }
         }
-        Fault::MissingCapability { required: required.into() }
+        Fault::MissingCapability { required }
     }
 }
 
@@ -526,12 +523,6 @@ struct Received {
     session: Arc<dyn ElicitationSession>,
 }
 
-impl Recipient {
-    fn set(&self, id: String, session: Arc<dyn ElicitationSession>) {
-        *self.0.lock() = Some(Received { id, session });
-    }
-}
-
 debug!(Recipient, self, is_known: self.0.lock().is_some());
 
 /// Compares by identity.
@@ -553,7 +544,7 @@ pub(crate) struct TrackedElicitation {
 impl TrackedElicitation {
     /// Records the session to which the elicitation has been sent.
     pub(crate) fn received_by(self, session: Arc<dyn ElicitationSession>) {
-        self.recipient.set(self.id, session);
+        *self.recipient.0.lock() = Some(Received { id: self.id, session });
     }
 }
 
@@ -613,12 +604,14 @@ mod tests {
             (SamplingContext, "`sampling.context`"),
             (Roots, "`roots`"),
         ] {
-            let required = Value::Object(capability.required()).to_string();
+            let missing = Capability::missing(&[capability]);
+            let Fault::MissingCapability { required } = &missing else { panic!("{missing:?}") };
+            let required = required.to_string();
             assert!(capability.is_declared_in(&required), "{capability:?}");
             #[cfg(feature = "tasks")]
             assert!(Capability::any_is_declared_in(&required), "{capability:?}");
             let message = format!("the client has not declared the capability {named}");
-            assert_eq!(Capability::missing(&[capability]).to_string(), message);
+            assert_eq!(missing.to_string(), message);
         }
         let both = Capability::missing(&[SamplingTools, SamplingContext, Roots]);
         let required = json!({ "sampling": { "tools": {}, "context": {} }, "roots": {} });

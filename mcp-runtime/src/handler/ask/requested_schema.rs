@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     handler::{
-        entry::{ArgumentDefault, Bound, Rule},
+        entry::{Bound, Rule},
         schema::Violation,
     },
     jsonrpc::write::{plain, string},
@@ -52,11 +52,7 @@ pub(super) fn boolean_name(field: &FormField, choice: &Choice) -> String {
 
 /// Evaluates the default of a field.
 pub(super) fn default_of(field: &FormField) -> Option<Value> {
-    let value = match field.default? {
-        ArgumentDefault::Json(json) => serde_json::from_str(json),
-        ArgumentDefault::Expression(evaluate) => evaluate(),
-    };
-    value.ok().filter(|value| !value.is_null())
+    field.default?.value().ok().filter(|value| !value.is_null())
 }
 
 fn schema(out: &mut Vec<u8>, form: &[FormField], detail: SchemaDetail) {

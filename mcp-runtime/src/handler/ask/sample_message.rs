@@ -223,21 +223,21 @@ impl SampleContent {
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>, features: Features) {
-        let mut object = match self {
-            Self::Text(text) => return encode::text(out, text),
-            Self::Image(image) => return encode::content(out, features, &Content::Image(image.clone())),
-            Self::Audio(audio) => return encode::content(out, features, &Content::Audio(audio.clone())),
-            Self::ToolUse(_) | Self::ToolResult(_) => Object::begin(out),
-        };
         match self {
+            Self::Text(text) => encode::text(out, text),
+            Self::Image(image) => encode::content(out, features, &Content::Image(image.clone())),
+            Self::Audio(audio) => encode::content(out, features, &Content::Audio(audio.clone())),
             Self::ToolUse(tool_use) => {
+                let mut object = Object::begin(out);
                 object.string("type", "tool_use");
                 object.string("id", &tool_use.id);
                 object.string("name", &tool_use.name);
                 plain(object.key("input"), &tool_use.input);
                 encode::meta(&mut object, features, &tool_use.meta);
+                object.end();
             }
             Self::ToolResult(result) => {
+                let mut object = Object::begin(out);
                 object.string("type", "tool_result");
                 object.string("toolUseId", &result.tool_use_id);
                 array(object.key("content"), &result.content, |out, block| encode::content(out, features, block));
@@ -245,10 +245,9 @@ impl SampleContent {
                     plain(object.key("isError"), &true);
                 }
                 encode::meta(&mut object, features, &result.meta);
+                object.end();
             }
-            _ => {}
         }
-        object.end();
     }
 
     fn read(path: &str, mut content: Value) -> Result<Self, InvalidAnswer> {

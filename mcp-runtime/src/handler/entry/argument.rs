@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,16 +51,12 @@ impl ArgumentType {
     /// Describes the type `T`. `enforces_schema` is the constant of its [`Decoding`](crate::__private::Decoding).
     pub const fn of<T: Argument>(enforces_schema: bool) -> Self {
         Self {
-            schema: schema_of::<T>,
+            schema: SchemaGenerator::subschema_for::<T>,
             optional: is_optional::<T>,
             has_structured_keys: has_structured_keys::<T>,
             enforces_schema,
         }
     }
-}
-
-fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
 }
 
 /// The schema of a tool's return type, if its results are structured.
@@ -124,6 +120,20 @@ pub enum ArgumentDefault {
     Json(&'static str),
     /// An expression, evaluated and serialized.
     Expression(fn() -> Result<serde_json::Value, serde_json::Error>),
+}
+
+impl ArgumentDefault {
+    /// Evaluates the default.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a literal is not JSON, or if the value of an expression cannot be serialized.
+    pub(crate) fn value(self) -> Result<Value, serde_json::Error> {
+        match self {
+            Self::Json(json) => serde_json::from_str(json),
+            Self::Expression(evaluate) => evaluate(),
+        }
+    }
 }
 
 /// A constraint on an argument or a form field: a keyword of its schema.
