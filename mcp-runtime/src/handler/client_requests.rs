@@ -118,9 +118,7 @@ impl ClientRequests<'_> {
     }
 
     async fn send<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
-        let Some(requester) = self.requester else {
-            return Err(cannot_send());
-        };
+        let requester = self.requester.ok_or_else(cannot_send)?;
         let mut attempts = 1..MAX_ATTEMPTS;
         let mut question = ask.question(self.features)?;
         let is_declared = |capability: &Capability| capability.is_declared_in(requester.capabilities());
@@ -155,7 +153,7 @@ impl ClientRequests<'_> {
     }
 
     async fn require_urls(self, pages: Vec<UrlElicitation>) -> Result<Fault, Fault> {
-        let Some(requester) = self.requester else { return Err(cannot_send()) };
+        let requester = self.requester.ok_or_else(cannot_send)?;
         if pages.is_empty() {
             return Err(Fault::internal("`url_elicitation_required` was called without a page, expected at least one"));
         }
@@ -180,7 +178,7 @@ impl ClientRequests<'_> {
         if !self.features.has(Feature::Ping) {
             return Err(Fault::internal("the client's protocol revision has no `ping`"));
         }
-        let Some(requester) = self.requester else { return Err(cannot_send()) };
+        let requester = self.requester.ok_or_else(cannot_send)?;
         let started = Instant::now();
         self.wait(requester.ping()).await?;
         Ok(started.elapsed())

@@ -241,7 +241,6 @@ fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
     Ok(match *rule {
         Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
         Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
-        Rule::ExclusiveMinimum(bound) => Keyword::ExclusiveMinimum(number(bound)?),
         Rule::ExclusiveMaximum(bound) => Keyword::ExclusiveMaximum(number(bound)?),
         Rule::MinLength(length) => Keyword::MinLength(length),
         Rule::MaxLength(length) => Keyword::MaxLength(length),

@@ -16,10 +16,8 @@ mod contract;
 mod encoding;
 pub(crate) mod entry;
 mod function;
-mod map_keys;
 mod outcome;
 mod output;
-mod prompt_output;
 mod resource_output;
 mod server_fn;
 mod state;
@@ -41,8 +39,7 @@ pub use outcome::{
     CallFuture, ErrorMapping, ErrorOutput, ErrorResponse, Finished, HandlerError, HandlerResult, IntoErrorResponse,
     MapsErrors, ResultKind, Returned,
 };
-pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
-pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
+pub use output::{ContentItem, JsonOutput, PromptOutput, PromptReply, ToolOutput, ToolReply, write_prompt, write_tool};
 pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
 pub use schema::SchemaProfile;
 pub use server_fn::{
@@ -55,9 +52,7 @@ pub use state::{
 };
 
 #[cfg(feature = "http")]
-pub(crate) use blocking::MAX_BLOCKING;
-#[cfg(feature = "http")]
-pub(crate) use blocking::max_checks;
+pub(crate) use blocking::{MAX_BLOCKING, max_checks};
 pub(crate) use blocking::{blocking_threads, run_blocking, run_check};
 pub(crate) use call::Call;
 pub(crate) use caller::{CallConnection, RequestHead};

@@ -17,6 +17,7 @@ use crate::{
     debug::debug,
     error::{Fault, RequiredElicitation},
     handler::schema::Violation,
+    jsonrpc::write::plain,
     loopback::is_loopback,
     random,
     revision::{Feature, Features, encode::Object},
@@ -111,15 +112,7 @@ impl<T: Elicit> Ask for Elicitation<T> {
             return Err(Capability::missing(&[Capability::Elicitation]));
         }
         check_defaults::<T>()?;
-        let mut params = Vec::new();
-        let mut object = Object::begin(&mut params);
-        if features.has(Feature::RichForms) {
-            object.string("mode", "form");
-        }
-        object.string("message", &self.message);
-        requested_schema(object.key("requestedSchema"), T::FIELDS, features);
-        object.end();
-        Ok(create(&self.key, params, &[Capability::Elicitation]))
+        Ok(form(&self.key, &self.message, features, |out| requested_schema(out, T::FIELDS, features)))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -172,12 +165,6 @@ impl Ask for FormElicitation {
         if !features.has(Feature::Elicitation) || !is_rich && has_rich_fields(&self.schema) {
             return Err(Capability::missing(&[Capability::Elicitation]));
         }
-        let mut params = Vec::new();
-        let mut object = Object::begin(&mut params);
-        if is_rich {
-            object.string("mode", "form");
-        }
-        object.string("message", &self.message);
         let mut schema = self.schema.clone();
         if !is_rich {
             schema.as_object_mut().and_then(|schema| schema.shift_remove("$schema"));
@@ -186,9 +173,7 @@ impl Ask for FormElicitation {
                 field.as_object_mut().filter(|_| !is_boolean).and_then(|field| field.shift_remove("default"));
             }
         }
-        object.raw("requestedSchema", schema.to_string().as_bytes());
-        object.end();
-        Ok(create(&self.key, params, &[Capability::Elicitation]))
+        Ok(form(&self.key, &self.message, features, |out| plain(out, &schema)))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -197,6 +182,19 @@ impl Ask for FormElicitation {
             parse(&self.schema, &Value::Object(content.clone()).to_string()).map(|_| content)
         })
     }
+}
+
+/// Creates the question of a form.
+fn form(key: &str, message: &str, features: Features, write_schema: impl FnOnce(&mut Vec<u8>)) -> Question {
+    let mut params = Vec::new();
+    let mut object = Object::begin(&mut params);
+    if features.has(Feature::RichForms) {
+        object.string("mode", "form");
+    }
+    object.string("message", message);
+    write_schema(object.key("requestedSchema"));
+    object.end();
+    create(key, params, &[Capability::Elicitation])
 }
 
 /// Returns whether a form has fields that revision 2025-06-18 does not support.

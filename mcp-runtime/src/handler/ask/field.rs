@@ -315,7 +315,7 @@ const fn check_rule(kind: FieldKind, rule: &Rule) {
         (Rule::Minimum(_) | Rule::Maximum(_), FieldKind::Number)
         | (Rule::MinLength(_) | Rule::MaxLength(_), FieldKind::Text | FieldKind::Multiple(_))
         | (Rule::Format(_), FieldKind::Text) => {}
-        (Rule::Minimum(_) | Rule::Maximum(_) | Rule::ExclusiveMinimum(_) | Rule::ExclusiveMaximum(_), _) => {
+        (Rule::Minimum(_) | Rule::Maximum(_) | Rule::ExclusiveMaximum(_), _) => {
             panic!("`range` is not valid for the type of the field, expected a number")
         }
         (Rule::MinLength(_) | Rule::MaxLength(_), _) => {

@@ -83,7 +83,7 @@ pub trait Ask: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        WithOptions::new(self, AskOptions { timeout: Some(timeout), ..AskOptions::default() })
+        WithOptions { ask: self, options: AskOptions { timeout: Some(timeout), ..AskOptions::default() } }
     }
 
     /// Restarts the timeout whenever the client reports progress, but waits no longer than `max` in total.
@@ -93,7 +93,7 @@ pub trait Ask: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        WithOptions::new(self, AskOptions { max_timeout: Some(max), ..AskOptions::default() })
+        WithOptions { ask: self, options: AskOptions { max_timeout: Some(max), ..AskOptions::default() } }
     }
 
     /// Asks the client to report its progress, and calls `report` with it while the function waits for the answer.
@@ -126,7 +126,7 @@ pub trait Ask: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        WithOptions::new(self, AskOptions { on_progress: Some(Arc::new(report)), ..AskOptions::default() })
+        WithOptions { ask: self, options: AskOptions { on_progress: Some(Arc::new(report)), ..AskOptions::default() } }
     }
 }
 
@@ -329,12 +329,6 @@ pub(crate) struct AskOptions {
     /// How long the server waits in total if progress restarts the timeout. `None` if progress does not restart it.
     pub(crate) max_timeout: Option<Duration>,
     pub(crate) on_progress: Option<Arc<dyn Fn(ClientProgress) + Send + Sync>>,
-}
-
-impl<A> WithOptions<A> {
-    pub(super) fn new(ask: A, options: AskOptions) -> Self {
-        Self { ask, options }
-    }
 }
 
 impl AskOptions {

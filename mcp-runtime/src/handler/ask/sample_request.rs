@@ -1,3 +1,4 @@
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
@@ -283,7 +284,7 @@ impl SampleRequest {
             plain(object.key("metadata"), &self.metadata);
         }
         if !self.tools.is_empty() {
-            array(object.key("tools"), &self.tools, Tool::write);
+            plain(object.key("tools"), &self.tools);
         }
         if let Some(choice) = self.tool_choice {
             let mut mode = Object::begin(object.key("toolChoice"));
@@ -373,10 +374,11 @@ pub enum ToolChoice {
 }
 
 /// A tool that the model may call. The server runs it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct Tool {
     name: String,
     description: String,
+    #[serde(rename = "inputSchema")]
     schema: Value,
 }
 
@@ -397,16 +399,6 @@ impl ToolChoice {
             Self::Required => "required",
             Self::None => "none",
         }
-    }
-}
-
-impl Tool {
-    fn write(out: &mut Vec<u8>, tool: &Self) {
-        let mut object = Object::begin(out);
-        object.string("name", &tool.name);
-        object.string("description", &tool.description);
-        plain(object.key("inputSchema"), &tool.schema);
-        object.end();
     }
 }
 

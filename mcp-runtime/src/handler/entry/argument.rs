@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::handler::{
     Argument, Dependency,
-    argument::is_optional,
-    map_keys::has_structured_keys,
+    argument::{has_structured_keys, is_optional},
     output::ToolOutput,
     server_fn::{ServerFnFuture, ServerFnInput},
 };
@@ -143,8 +142,6 @@ pub enum Rule {
     Minimum(Bound),
     /// `maximum`
     Maximum(Bound),
-    /// `exclusiveMinimum`
-    ExclusiveMinimum(Bound),
     /// `exclusiveMaximum`
     ExclusiveMaximum(Bound),
     /// `minLength`, `minItems` or `minProperties`

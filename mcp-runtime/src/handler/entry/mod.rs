@@ -480,10 +480,8 @@ impl EntryGroup {
     /// Adds entries, and removes entries that do not exist any more. The weak references keep the addresses from being used again.
     pub(crate) fn add(&self, entries: &[Entry]) {
         fn weak<T: Send + Sync + 'static>(entry: &EntryRef<T>) -> Option<Weak<dyn Any + Send + Sync>> {
-            match entry {
-                EntryRef::Static(_) => None,
-                EntryRef::Shared(entry) => Some(Arc::downgrade(&(Arc::clone(entry) as Arc<dyn Any + Send + Sync>))),
-            }
+            let EntryRef::Shared(entry) = entry else { return None };
+            Some(Arc::downgrade(entry) as _)
         }
         let mut members = self.0.lock();
         members.retain(|_, entry| entry.as_ref().is_none_or(|entry| entry.strong_count() > 0));
@@ -546,7 +544,7 @@ pub struct EntryInfo<'a> {
     /// that the program created.
     pub function: &'a str,
     /// The source of a function, which identifies it.
-    pub(super) source: Option<&'a SourceLocation>,
+    source: Option<&'a SourceLocation>,
 }
 
 impl<'a> EntryInfo<'a> {
