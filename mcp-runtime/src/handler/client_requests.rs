@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     future::{poll_fn, ready},
     pin::Pin,
-    sync::{Arc, MutexGuard},
+    sync::Arc,
     task::{self, Poll},
     time::Duration,
 };
@@ -238,20 +238,7 @@ fn cannot_send() -> Fault {
 }
 
 /// The values that a call computed with `ctx.once`, as JSON, by key.
-#[derive(Debug, Default)]
-pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
-
-impl OnceValues {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.0.lock()
-    }
-}
-
-impl From<HashMap<String, String>> for OnceValues {
-    fn from(values: HashMap<String, String>) -> Self {
-        Self(Mutex::new(values))
-    }
-}
+pub(crate) type OnceValues = Mutex<HashMap<String, String>>;
 
 /// Several requests to the client that are sent at once: a tuple of up to six, or a vector.
 ///

@@ -287,19 +287,14 @@ fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         path.push(name.clone());
         if let Some(header) = property.get(HEADER) {
-            let header = header.as_str().unwrap_or_default();
+            let (header, argument) = (header.as_str().unwrap_or_default(), path.join("."));
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if header.is_empty() || !header.bytes().all(token) {
-                return Err(SchemaError::new(format!(
-                    "the header {header:?} of `{}` is not an HTTP token",
-                    path.join(".")
-                )));
+                return Err(SchemaError::new(format!("the header {header:?} of `{argument}` is not an HTTP token")));
             }
             if !matches!(property["type"].as_str(), Some("string" | "integer" | "boolean")) {
-                return Err(SchemaError::new(format!(
-                    "`{}` has a header, but is not a string, integer or boolean",
-                    path.join(".")
-                )));
+                let problem = "has a header, but is not a string, integer or boolean";
+                return Err(SchemaError::new(format!("`{argument}` {problem}")));
             }
             found.push(MirroredArgument { name: header.to_owned(), path: path.clone() });
         }

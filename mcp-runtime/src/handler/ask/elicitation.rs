@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Ask, Capability, ElicitationSession, FormContent, FormField, InvalidAnswer, Question, TrackedElicitation,
     UrlCompletion,
-    question::{Recipient, invalid_request, parse},
+    question::{Recipient, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
 };
 use crate::{
@@ -159,7 +159,7 @@ impl Ask for FormElicitation {
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
         if let Some(name) = nested_field(&self.schema) {
-            return Err(invalid_request(format!("the field `{name}` of the form contains an object: forms are flat")));
+            return Err(Fault::internal(format!("the field `{name}` of the form contains an object: forms are flat")));
         }
         let is_rich = features.has(Feature::RichForms);
         if !features.has(Feature::Elicitation) || !is_rich && has_rich_fields(&self.schema) {
@@ -218,7 +218,7 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
     let schema = json!({ "type": "object", "properties": all["properties"] });
     parse(&schema, &Value::Object(defaults).to_string())
         .map(drop)
-        .map_err(|error| invalid_request(format!("invalid default in the form: {error}")))
+        .map_err(|error| Fault::internal(format!("invalid default in the form: {error}")))
 }
 
 /// A request to the user to open a web page, for data that must not pass through the client: secrets, payments, or the
@@ -390,7 +390,7 @@ fn check_url(url: &str) -> Result<(), Fault> {
     } else {
         return Ok(());
     };
-    Err(invalid_request(format!("the user cannot open `{url}`, expected {expected}")))
+    Err(Fault::internal(format!("the user cannot open `{url}`, expected {expected}")))
 }
 
 /// A form that the user fills in: a struct that derives [`Elicit`](derive@crate::Elicit).

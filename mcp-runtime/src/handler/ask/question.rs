@@ -238,11 +238,6 @@ pub(super) fn parse(schema: &Value, json: &str) -> Result<Value, InvalidAnswer> 
     Err(InvalidAnswer(messages.join("; ")))
 }
 
-/// Returns the fault for an invalid request, which the author of the server must correct.
-pub(super) fn invalid_request(message: impl Into<String>) -> Fault {
-    Fault::Internal(message.into())
-}
-
 /// A request for the directories and files that the client works on.
 ///
 /// Deprecated since revision 2026-07-28. Use an argument or the configuration of the server instead.

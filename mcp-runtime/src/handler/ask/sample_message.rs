@@ -5,10 +5,7 @@ use std::sync::LazyLock;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{
-    InvalidAnswer,
-    question::{invalid_request, parse},
-};
+use super::{InvalidAnswer, question::parse};
 use crate::{
     error::Fault,
     jsonrpc::write::{plain, string},
@@ -302,17 +299,17 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
         for id in results {
             count += 1;
             let Some(index) = unanswered.iter().position(|call| *call == id) else {
-                return Err(invalid_request(format!(
+                return Err(Fault::internal(format!(
                     "the tool result `{id}` does not match a tool call in the previous message"
                 )));
             };
             unanswered.swap_remove(index);
         }
         if count > 0 && (count < content.len() || *role != Role::User) {
-            return Err(invalid_request("tool results must be the only content of a user message"));
+            return Err(Fault::internal("tool results must be the only content of a user message"));
         }
         if let [id, ..] = *unanswered {
-            return Err(invalid_request(format!("the tool call `{id}` has no result in the next message")));
+            return Err(Fault::internal(format!("the tool call `{id}` has no result in the next message")));
         }
         unanswered.extend(content.iter().filter_map(|content| match content {
             SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
@@ -320,7 +317,7 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
         }));
     }
     match *unanswered {
-        [id, ..] => Err(invalid_request(format!("the tool call `{id}` has no result in the next message"))),
+        [id, ..] => Err(Fault::internal(format!("the tool call `{id}` has no result in the next message"))),
         [] => Ok(()),
     }
 }
