@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Context, Contract, Encoding, ErrorResponse, Finished, Function, HandlerError, HandlerResult, StateMap,
+    argument::Decode,
     entry::EntryKind,
     schema::{Violation, decoding_violation},
-    slot::Decode,
 };
 use crate::{
     error::Fault,
@@ -124,19 +124,17 @@ impl<'a> Input<'a> {
 
     /// Decodes all arguments into one value. Fails as [`decode`](Self::decode) does.
     pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        let mut value = None;
         self.decode_with(|arguments| {
-            let decoded = serde_json::from_str(arguments);
-            value = Some(decoded.map_err(|error| decoding_violation("", arguments, &error))?);
-            Ok(())
-        })?;
-        value.ok_or_else(|| Fault::internal("the arguments were not decoded").into())
+            serde_json::from_str(arguments).map_err(|error| decoding_violation("", arguments, &error))
+        })
     }
 
     /// Checks the arguments and decodes them with `fill`.
-    fn decode_with(&self, mut fill: impl FnMut(&str) -> Result<(), Violation>) -> Result<(), HandlerError> {
-        if fill(self.arguments).is_ok() && self.contract.accepts(self.arguments, self.violations) {
-            return Ok(());
+    fn decode_with<T>(&self, mut fill: impl FnMut(&str) -> Result<T, Violation>) -> Result<T, HandlerError> {
+        if let Ok(decoded) = fill(self.arguments)
+            && self.contract.accepts(self.arguments, self.violations)
+        {
+            return Ok(decoded);
         }
         self.explain(&mut fill).map_err(|error| {
             let uri = self.call.map_or("", Call::uri);
@@ -186,7 +184,7 @@ impl<'a> Input<'a> {
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
     /// again. If the schema is invalid, which the caller cannot change, the error is masked.
     #[cold]
-    fn explain(&self, fill: &mut dyn FnMut(&str) -> Result<(), Violation>) -> Result<(), HandlerError> {
+    fn explain<T>(&self, fill: &mut dyn FnMut(&str) -> Result<T, Violation>) -> Result<T, HandlerError> {
         let Some(checker) = self.contract.checker() else {
             let invalid = ErrorResponse::masked("the schema of the function is invalid");
             return Err(HandlerError::from_error_response(invalid));

@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     future::{poll_fn, ready},
     pin::Pin,
-    sync::{Arc, MutexGuard},
+    sync::Arc,
     task::{self, Poll},
     time::Duration,
 };
@@ -118,9 +118,7 @@ impl ClientRequests<'_> {
     }
 
     async fn send<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
-        let Some(requester) = self.requester else {
-            return Err(cannot_send());
-        };
+        let requester = self.requester.ok_or_else(cannot_send)?;
         let mut attempts = 1..MAX_ATTEMPTS;
         let mut question = ask.question(self.features)?;
         let is_declared = |capability: &Capability| capability.is_declared_in(requester.capabilities());
@@ -155,7 +153,7 @@ impl ClientRequests<'_> {
     }
 
     async fn require_urls(self, pages: Vec<UrlElicitation>) -> Result<Fault, Fault> {
-        let Some(requester) = self.requester else { return Err(cannot_send()) };
+        let requester = self.requester.ok_or_else(cannot_send)?;
         if pages.is_empty() {
             return Err(Fault::internal("`url_elicitation_required` was called without a page, expected at least one"));
         }
@@ -180,7 +178,7 @@ impl ClientRequests<'_> {
         if !self.features.has(Feature::Ping) {
             return Err(Fault::internal("the client's protocol revision has no `ping`"));
         }
-        let Some(requester) = self.requester else { return Err(cannot_send()) };
+        let requester = self.requester.ok_or_else(cannot_send)?;
         let started = Instant::now();
         self.wait(requester.ping()).await?;
         Ok(started.elapsed())
@@ -204,12 +202,13 @@ impl ClientRequests<'_> {
             tracing::error!(key, %error, "a value of `ctx.once` cannot be stored: its type must round-trip through JSON");
             Fault::internal(format!("the value of `{key}` cannot be stored"))
         };
-        if let Some(json) = requester.once_values().get(&key) {
+        let stored = requester.once_values().lock().get(&key).cloned();
+        if let Some(json) = stored {
             return serde_json::from_str(&json).map_err(not_storable);
         }
         let value = future.await;
         let json = serde_json::to_string(&value).map_err(not_storable)?;
-        requester.once_values().set(&key, json);
+        requester.once_values().lock().insert(key, json);
         Ok(value)
     }
 
@@ -239,28 +238,7 @@ fn cannot_send() -> Fault {
 }
 
 /// The values that a call computed with `ctx.once`, as JSON, by key.
-#[derive(Debug, Default)]
-pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
-
-impl OnceValues {
-    fn get(&self, key: &str) -> Option<String> {
-        self.lock().get(key).cloned()
-    }
-
-    fn set(&self, key: &str, value: String) {
-        self.lock().insert(key.to_owned(), value);
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.0.lock()
-    }
-}
-
-impl From<HashMap<String, String>> for OnceValues {
-    fn from(values: HashMap<String, String>) -> Self {
-        Self(Mutex::new(values))
-    }
-}
+pub(crate) type OnceValues = Mutex<HashMap<String, String>>;
 
 /// Several requests to the client that are sent at once: a tuple of up to six, or a vector.
 ///

@@ -1,4 +1,4 @@
-//! The arguments that a function accepts, and their schema.
+//! The arguments that a function accepts, their schema, and the conversion of arguments that arrive as strings.
 
 use std::{
     borrow::Cow,
@@ -6,13 +6,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    entry::{ArgumentEntry, CommonEntry, Entry, Rule},
-    input_schema::{InputSchema, MirroredArgument},
-    schema::{Checker, SchemaError, Violation},
+    encoding::comma,
+    entry::{ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Rule},
+    schema::{self, Checker, HEADER, Keyword, Property, SchemaError, Violation},
 };
+use crate::jsonrpc::{raw, write};
 
 /// The arguments that a function accepts, with their schema, which is generated when it is first needed.
 #[derive(Debug)]
@@ -47,24 +48,33 @@ impl Contract {
     pub(crate) fn compile(&self) -> Result<(), SchemaError> {
         let input = self.generate()?;
         if self.is_checked {
-            input.compile()?;
+            let _ = input.checker.set(Some(Checker::of_arguments(&input.value)?));
         }
         let _ = self.input.set(Box::new(input));
         Ok(())
     }
 
+    /// Generates the schema of the arguments, unless it was given. Only tools have headers.
     fn generate(&self) -> Result<InputSchema, SchemaError> {
-        let schema = self.entry.as_ref().and_then(|entry| entry.common().schema.as_ref());
-        InputSchema::generate(&self.arguments, schema, matches!(self.entry, Some(Entry::Tool(_))))
+        let mut value =
+            generate(&self.arguments, self.entry.as_ref().and_then(|entry| entry.common().schema.as_ref()))?;
+        let headers = if let Some(Entry::Tool(_)) = self.entry { headers(&value)? } else { Vec::new() };
+        for header in &headers {
+            limit(header.path.iter().fold(&mut value, |schema, name| &mut schema["properties"][name]));
+        }
+        let choices = self.arguments.iter().map(|argument| choices(&value, &argument.name).into()).collect();
+        Ok(InputSchema { value, checker: OnceLock::new(), choices, headers })
     }
 
-    /// Generates the schema, or one that refuses all arguments if it is invalid.
+    /// Generates the schema, or one that no object matches if it is invalid.
     fn generate_or_refuse(&self) -> InputSchema {
         let generated = catch_unwind(AssertUnwindSafe(|| self.generate()));
         let generated = generated.unwrap_or_else(|_| Err(SchemaError::new("generating it panics")));
         generated.unwrap_or_else(|error| {
             self.log_invalid(&error);
-            InputSchema::refusing(&self.arguments)
+            let value = json!({ "type": "object", "properties": {}, "not": {} });
+            let choices = self.arguments.iter().map(|_| Arc::default()).collect();
+            InputSchema { value, checker: OnceLock::from(None), choices, headers: Vec::new() }
         })
     }
 
@@ -125,7 +135,9 @@ impl Contract {
 
     /// Returns the checker of the arguments, or `None` if the schema is invalid.
     pub(super) fn checker(&self) -> Option<&Checker> {
-        self.input().checker(|error| self.log_invalid(error))
+        let input = self.input();
+        let compile = || Checker::of_arguments(&input.value).inspect_err(|error| self.log_invalid(error)).ok();
+        input.checker.get_or_init(compile).as_ref()
     }
 }
 
@@ -147,6 +159,237 @@ pub(crate) fn get_or_compute<T>(cell: &OnceLock<T>, compute: impl FnOnce() -> T)
             cell.get_or_init(|| value)
         }
     }
+}
+
+/// The schema of arguments, and what follows from it.
+#[derive(Debug)]
+struct InputSchema {
+    value: Value,
+    /// Compiled for the first call whose arguments are checked. `None` if the schema is invalid.
+    checker: OnceLock<Option<Checker>>,
+    /// The permitted values of each argument. Empty if its schema does not list them.
+    choices: Vec<Arc<[String]>>,
+    /// The arguments that HTTP clients repeat in headers.
+    headers: Vec<MirroredArgument>,
+}
+
+impl InputSchema {
+    /// Returns whether the schema is known to be invalid.
+    fn is_invalid(&self) -> bool {
+        matches!(self.checker.get(), Some(None))
+    }
+}
+
+/// An argument that HTTP clients repeat in a header.
+#[derive(Debug)]
+pub(crate) struct MirroredArgument {
+    /// The part of the header's name after `Mcp-Param-`.
+    pub(crate) name: String,
+    /// The chain of properties that leads to the argument.
+    pub(crate) path: Vec<String>,
+}
+
+fn generate(arguments: &[ArgumentEntry], schema: Option<&Value>) -> Result<Value, SchemaError> {
+    let mut generator = schema::generator();
+    if let Some(schema) = schema {
+        if !schema::is_object(schema) {
+            return Err(SchemaError::new("its `type` is not `object`"));
+        }
+        return schema::whole_input(schema.clone(), generator);
+    }
+    if let [argument] = arguments
+        && argument.flattened
+    {
+        let schema = (argument.ty.schema)(&mut generator).to_value();
+        return schema::whole_input(schema, generator);
+    }
+    let mut properties = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        if (argument.ty.has_structured_keys)() {
+            return Err(SchemaError::new(format!(
+                "argument `{}`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
+                 help: take a list of pairs, as `Vec<(K, V)>`",
+                argument.name
+            )));
+        }
+        let default = argument.default.map(ArgumentDefault::value).transpose();
+        let default =
+            default.map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
+        properties.push(Property {
+            name: &argument.name,
+            description: &argument.description,
+            schema: (argument.ty.schema)(&mut generator).to_value(),
+            required: default.is_none() && !(argument.ty.optional)(),
+            default,
+            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+        });
+    }
+    schema::input(properties, generator)
+}
+
+/// Returns the permitted values of an argument. Empty if its schema does not list them.
+fn choices(schema: &Value, name: &str) -> Vec<String> {
+    let property = &schema["properties"][name];
+    if property["type"] == "boolean" {
+        return vec!["false".to_owned(), "true".to_owned()];
+    }
+    let values = property["enum"].as_array().into_iter().flatten();
+    values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
+}
+
+fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
+    Ok(match *rule {
+        Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
+        Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
+        Rule::ExclusiveMaximum(bound) => Keyword::ExclusiveMaximum(number(bound)?),
+        Rule::MinLength(length) => Keyword::MinLength(length),
+        Rule::MaxLength(length) => Keyword::MaxLength(length),
+        Rule::Pattern(pattern) => Keyword::Pattern(pattern),
+        Rule::Format(format) => Keyword::Format(format),
+        Rule::Header(header) => Keyword::Extension(HEADER, header.into()),
+        Rule::Examples(examples) => {
+            let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
+            Keyword::Examples(parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?)
+        }
+    })
+}
+
+fn number(bound: Bound) -> Result<serde_json::Number, SchemaError> {
+    match bound {
+        Bound::Integer(integer) => serde_json::Number::from_i128(integer),
+        Bound::Float(float) => serde_json::Number::from_f64(float),
+    }
+    .ok_or_else(|| SchemaError::new(format!("the bound {bound:?} is not a JSON number")))
+}
+
+/// Returns the arguments that HTTP clients repeat in headers.
+///
+/// # Errors
+///
+/// Fails if an `x-mcp-header` breaks a rule of the specification.
+///
+/// See [x-mcp-header](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header).
+pub(crate) fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, SchemaError> {
+    let mut found = Vec::new();
+    find_headers(schema, &mut Vec::new(), &mut found)?;
+    if count_headers(schema) > found.len() {
+        return Err(SchemaError::new("an `x-mcp-header` is not reachable through `properties` alone"));
+    }
+    let mut names: Vec<String> = found.iter().map(|header| header.name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(SchemaError::new(format!("two arguments use the header `{}`", pair[0]))),
+        None => Ok(found),
+    }
+}
+
+fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<MirroredArgument>) -> Result<(), SchemaError> {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(name.clone());
+        if let Some(header) = property.get(HEADER) {
+            let (header, argument) = (header.as_str().unwrap_or_default(), path.join("."));
+            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if header.is_empty() || !header.bytes().all(token) {
+                return Err(SchemaError::new(format!("the header {header:?} of `{argument}` is not an HTTP token")));
+            }
+            if !matches!(property["type"].as_str(), Some("string" | "integer" | "boolean")) {
+                let problem = "has a header, but is not a string, integer or boolean";
+                return Err(SchemaError::new(format!("`{argument}` {problem}")));
+            }
+            found.push(MirroredArgument { name: header.to_owned(), path: path.clone() });
+        }
+        find_headers(property, path, found)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// Limits an argument that headers mirror to the integers that are exact as `f64`, unless its own bounds are tighter.
+fn limit(argument: &mut Value) {
+    const LARGEST: i64 = (1 << 53) - 1;
+
+    for (inclusive, exclusive, sign) in [("minimum", "exclusiveMinimum", -1), ("maximum", "exclusiveMaximum", 1)] {
+        let bound = |keyword: &str| argument[keyword].as_f64().map(|bound| bound * f64::from(sign));
+        let is_tighter = |keyword: &str| bound(keyword).is_some_and(|bound| bound <= LARGEST as f64);
+        if argument["type"] == "integer" && !is_tighter(inclusive) && !is_tighter(exclusive) {
+            argument[inclusive] = (i64::from(sign) * LARGEST).into();
+        }
+    }
+}
+
+/// Counts the header annotations anywhere in a schema.
+fn count_headers(schema: &Value) -> usize {
+    match schema {
+        Value::Object(members) => {
+            usize::from(members.get(HEADER).is_some_and(Value::is_string))
+                + members.values().map(count_headers).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(count_headers).sum(),
+        _ => 0,
+    }
+}
+
+/// Converts strings to the JSON object that the schema describes: `"5"` becomes `5` if the argument is a number.
+///
+/// A string that is not valid JSON stays a string, and violations show it unchanged.
+pub(crate) fn from_strings<'a>(
+    contract: &Contract,
+    strings: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
+) -> String {
+    let mut out = vec![b'{'];
+    for (name, text) in strings {
+        let property = contract.schema().get("properties").and_then(|properties| properties.get(&*name));
+        // Forms send an empty string for a field that was left empty.
+        if text.is_empty() && !accepts_strings(property) && !is_required(contract, &name) {
+            continue;
+        }
+        comma(&mut out);
+        write::string(&mut out, &name);
+        out.push(b':');
+        write_string_as(&mut out, property, &text);
+    }
+    out.push(b'}');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Converts a string to the JSON that the schema describes.
+pub(crate) fn json_of_string(schema: Option<&Value>, text: &str) -> String {
+    let mut out = Vec::new();
+    write_string_as(&mut out, schema, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn write_string_as(out: &mut Vec<u8>, schema: Option<&Value>, text: &str) {
+    if !accepts_strings(schema) && is_other_json(text) {
+        out.extend_from_slice(text.trim().as_bytes());
+    } else {
+        write::string(out, text);
+    }
+}
+
+fn is_required(contract: &Contract, name: &str) -> bool {
+    contract.schema()["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
+}
+
+/// Returns whether a schema accepts strings, judging by its `type`, `enum`, `anyOf` and `oneOf` keywords.
+fn accepts_strings(schema: Option<&Value>) -> bool {
+    let Some(schema) = schema else { return true };
+    match schema.get("type") {
+        Some(Value::String(kind)) => kind == "string",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        _ => match schema.get("enum") {
+            Some(Value::Array(values)) => values.iter().any(Value::is_string),
+            _ => ["anyOf", "oneOf"]
+                .iter()
+                .find_map(|key| schema.get(key)?.as_array())
+                .is_none_or(|branches| branches.iter().any(|branch| accepts_strings(Some(branch)))),
+        },
+    }
+}
+
+/// Returns whether the text is valid JSON other than a string.
+fn is_other_json(text: &str) -> bool {
+    raw::kind(text) != raw::Kind::String && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
 }
 
 #[cfg(test)]
@@ -242,6 +485,25 @@ mod tests {
                 let expected = if is_valid { "ran" } else { "`tool` failed; see the server log" };
                 assert!(called.text().starts_with(expected), "{arguments:?}: {}", called.text());
             }
+        }
+    }
+
+    #[test]
+    fn a_string_stays_a_string_if_the_schema_accepts_it() {
+        for (schema, text, expected) in [
+            (json!({"type": "integer"}), " 5 ", "5"),
+            (json!({"type": "integer"}), "five", r#""five""#),
+            (json!({"type": "integer"}), r#""5""#, r#""\"5\"""#),
+            (json!({"type": "string"}), "5", r#""5""#),
+            (json!({"type": ["integer", "null"]}), "null", "null"),
+            (json!({"type": ["integer", "string"]}), "5", r#""5""#),
+            (json!({"enum": [1, 2]}), "2", "2"),
+            (json!({"enum": [1, "2"]}), "2", r#""2""#),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "5", "5"),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "string"}]}), "5", r#""5""#),
+            (json!({}), "5", r#""5""#),
+        ] {
+            assert_eq!(json_of_string(Some(&schema), text), expected, "{schema} {text}");
         }
     }
 }

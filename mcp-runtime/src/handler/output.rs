@@ -1,6 +1,6 @@
-//! The return types of tools, which are written directly to the buffer of the response.
+//! The return types of tools and prompts, which are written directly to the buffer of the response.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -9,7 +9,10 @@ use super::{ErrorOutput, HandlerError, HandlerResult, Reply, ResultKind, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
-    model::{Audio, Content, Image, Json, Resource, ResourceLink, Structured, Text, ToolResult, content_types},
+    model::{
+        Audio, Content, Image, Json, PromptMessage, PromptResult, Resource, ResourceLink, Structured, Text, ToolResult,
+        content_types,
+    },
     revision::{Feature, encode},
 };
 
@@ -151,7 +154,6 @@ impl<'r, 'a> ToolReply<'r, 'a> {
 
     /// Writes a value as structured content if the dialect supports it, and its JSON text as content.
     fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
-        let serialization_failed = |error| Fault::internal(format!("the result cannot be serialized: {error}"));
         if !self.reply.structured || !self.reply.call.encoding.has(Feature::StructuredContent) {
             let mut json = Vec::new();
             write::value(&mut json, value).map_err(serialization_failed)?;
@@ -162,14 +164,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
             self.reply.out.push(b'}');
             return Ok(());
         }
-        let wraps = self.open_structured_content();
-        let out = &mut *self.reply.out;
-        let start = out.len();
-        write::value(out, value).map_err(serialization_failed)?;
-        let end = out.len();
-        if wraps {
-            out.push(b'}');
-        }
+        let Range { start, end } = self.write_structured(value)?;
         self.open_content();
         let out = &mut *self.reply.out;
         out.extend_from_slice(br#"{"type":"text","text":"#);
@@ -178,14 +173,21 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         Ok(())
     }
 
-    /// Opens `structuredContent`. Returns whether the value is wrapped in an object, which must be closed after it.
-    fn open_structured_content(&mut self) -> bool {
-        let wraps = self.reply.wraps && !self.reply.call.encoding.has(Feature::StructuredAnyValue);
-        self.reply.out.extend_from_slice(br#""structuredContent":"#);
-        if wraps {
-            self.reply.out.extend_from_slice(br#"{"result":"#);
+    /// Writes `structuredContent`. Returns the position of the value, which some dialects wrap in an object.
+    fn write_structured(&mut self, value: &impl Serialize) -> Result<Range<usize>, Fault> {
+        let Reply { out, call, wraps, .. } = &mut *self.reply;
+        let is_wrapped = *wraps && !call.encoding.has(Feature::StructuredAnyValue);
+        out.extend_from_slice(br#""structuredContent":"#);
+        if is_wrapped {
+            out.extend_from_slice(br#"{"result":"#);
         }
-        wraps
+        let start = out.len();
+        write::value(out, value).map_err(serialization_failed)?;
+        let end = out.len();
+        if is_wrapped {
+            out.push(b'}');
+        }
+        Ok(start..end)
     }
 
     /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other content.
@@ -198,13 +200,8 @@ impl<'r, 'a> ToolReply<'r, 'a> {
             }
             return self.json(value);
         }
-        if !self.reply.call.encoding.has(Feature::StructuredContent) {
-            return Ok(());
-        }
-        let wraps = self.open_structured_content();
-        write::plain(self.reply.out, value);
-        if wraps {
-            self.reply.out.push(b'}');
+        if self.reply.call.encoding.has(Feature::StructuredContent) {
+            self.write_structured(value)?;
         }
         Ok(())
     }
@@ -219,6 +216,11 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         self.reply.call.encoding.end_result(out, self.meta.as_ref());
         self.error.map_or(ResultKind::Complete, |text| ResultKind::ToolError(text.unwrap_or_default()))
     }
+}
+
+/// Returns the fault of a tool whose result cannot be written.
+fn serialization_failed(error: serde_json::Error) -> Fault {
+    Fault::internal(format!("the result cannot be serialized: {error}"))
 }
 
 /// Writes the result of a tool.
@@ -376,6 +378,129 @@ macro_rules! content_outputs {
 
 content_outputs!(Content);
 content_types!(content_outputs);
+
+/// A type that a prompt may return.
+///
+/// Text and other content become a single user message. Only this crate implements it. For types of your own, convert
+/// them to [`PromptMessage`] or [`PromptResult`].
+///
+/// ```
+/// use mcp_runtime::{PromptMessage, prompt};
+///
+/// /// Review code in a language.
+/// #[prompt]
+/// fn review(language: String) -> Vec<PromptMessage> {
+///     vec![
+///         PromptMessage::user(format!("Review this {language} code for mistakes.")),
+///         PromptMessage::assistant("I will name each mistake with its line. Where is the code?"),
+///     ]
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a prompt cannot return `{Self}`",
+    label = "unsupported return type",
+    note = "the supported types are text or other content (a single user message), `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, and a `Result` of any of them"
+)]
+pub trait PromptOutput: Sized {
+    /// Writes the messages.
+    #[doc(hidden)]
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError>;
+}
+
+/// The writer of a prompt's result.
+pub struct PromptReply<'r, 'a> {
+    reply: &'r mut Reply<'a>,
+    /// Whether the `messages` array has been opened.
+    open: bool,
+    meta: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl<'r, 'a> PromptReply<'r, 'a> {
+    fn begin(reply: &'r mut Reply<'a>) -> Self {
+        reply.out.push(b'{');
+        Self { reply, open: false, meta: None }
+    }
+
+    fn open_messages(&mut self) {
+        if !self.open {
+            comma(self.reply.out);
+            self.reply.out.extend_from_slice(br#""messages":["#);
+            self.open = true;
+        }
+    }
+
+    fn message(&mut self, message: &PromptMessage) {
+        self.open_messages();
+        comma(self.reply.out);
+        let features = self.reply.call.encoding.features;
+        let mut object = encode::Object::begin(self.reply.out);
+        object.string("role", message.role.as_str());
+        encode::content(object.key("content"), features, &message.content);
+        object.end();
+    }
+
+    fn end(mut self) {
+        self.open_messages();
+        self.reply.out.push(b']');
+        self.reply.call.encoding.end_result(self.reply.out, self.meta.as_ref());
+    }
+}
+
+/// Writes the result of a prompt.
+///
+/// # Errors
+///
+/// Returns the error that the function returned.
+pub fn write_prompt<T: PromptOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
+    let mut reply = PromptReply::begin(reply);
+    value.write(&mut reply)?;
+    reply.end();
+    Ok(ResultKind::Complete)
+}
+
+impl PromptOutput for PromptMessage {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
+        reply.message(&self);
+        Ok(())
+    }
+}
+
+impl PromptOutput for Vec<PromptMessage> {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
+        self.iter().for_each(|message| reply.message(message));
+        Ok(())
+    }
+}
+
+impl PromptOutput for PromptResult {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
+        if let Some(description) = &self.description {
+            reply.reply.out.extend_from_slice(br#""description":"#);
+            write::string(reply.reply.out, description);
+        }
+        reply.meta = Some(self.meta);
+        self.messages.write(reply)
+    }
+}
+
+impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
+        self.map_err(HandlerError::from_error)?.write(reply)
+    }
+}
+
+macro_rules! contents {
+    ($($content:ty),+) => {
+        $(impl PromptOutput for $content {
+            fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
+                PromptMessage::user(self.into_content()).write(reply)
+            }
+        })+
+    };
+}
+
+contents!(String, &str, Cow<'_, str>, Box<str>, Content);
+content_types!(contents);
 
 #[cfg(test)]
 mod tests {

@@ -59,22 +59,17 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
     }
 
     fn contents(&mut self, resource: &Resource) {
-        comma(self.reply.out);
-        let features = self.reply.call.encoding.features;
-        encode::resource_contents(
-            self.reply.out,
-            features,
-            resource,
-            self.reply.call.uri(),
-            self.reply.call.mime_type(),
-        );
+        let Reply { out, call, .. } = &mut *self.reply;
+        comma(out);
+        encode::resource_contents(out, call.encoding.features, resource, call.uri(), call.mime_type());
     }
 
     fn text(&mut self, text: &str, mime_type: Option<&str>) {
-        comma(self.reply.out);
-        let mut object = encode::Object::begin(self.reply.out);
-        object.string("uri", self.reply.call.uri());
-        object.optional("mimeType", self.reply.call.mime_type().or(mime_type));
+        let Reply { out, call, .. } = &mut *self.reply;
+        comma(out);
+        let mut object = encode::Object::begin(out);
+        object.string("uri", call.uri());
+        object.optional("mimeType", call.mime_type().or(mime_type));
         object.string("text", text);
         object.end();
     }

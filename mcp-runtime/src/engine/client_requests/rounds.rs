@@ -132,7 +132,7 @@ impl RoundsRequester {
             asked,
             rejected,
             round: Arc::new(Mutex::new(round)),
-            once: once.into(),
+            once: OnceValues::new(once),
             capabilities: capabilities.into(),
             states,
             binding,

@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 use super::{
     Ask, Capability, ElicitationSession, FormContent, FormField, InvalidAnswer, Question, TrackedElicitation,
     UrlCompletion,
-    question::{invalid_request, parse},
+    question::{Recipient, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
-    url_completion::Recipient,
 };
 use crate::{
     debug::debug,
     error::{Fault, RequiredElicitation},
     handler::schema::Violation,
+    jsonrpc::write::plain,
     loopback::is_loopback,
     random,
     revision::{Feature, Features, encode::Object},
@@ -112,15 +112,7 @@ impl<T: Elicit> Ask for Elicitation<T> {
             return Err(Capability::missing(&[Capability::Elicitation]));
         }
         check_defaults::<T>()?;
-        let mut params = Vec::new();
-        let mut object = Object::begin(&mut params);
-        if features.has(Feature::RichForms) {
-            object.string("mode", "form");
-        }
-        object.string("message", &self.message);
-        requested_schema(object.key("requestedSchema"), T::FIELDS, features);
-        object.end();
-        Ok(create(&self.key, params, &[Capability::Elicitation]))
+        Ok(form(&self.key, &self.message, features, |out| requested_schema(out, T::FIELDS, features)))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -167,18 +159,12 @@ impl Ask for FormElicitation {
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
         if let Some(name) = nested_field(&self.schema) {
-            return Err(invalid_request(format!("the field `{name}` of the form contains an object: forms are flat")));
+            return Err(Fault::internal(format!("the field `{name}` of the form contains an object: forms are flat")));
         }
         let is_rich = features.has(Feature::RichForms);
         if !features.has(Feature::Elicitation) || !is_rich && has_rich_fields(&self.schema) {
             return Err(Capability::missing(&[Capability::Elicitation]));
         }
-        let mut params = Vec::new();
-        let mut object = Object::begin(&mut params);
-        if is_rich {
-            object.string("mode", "form");
-        }
-        object.string("message", &self.message);
         let mut schema = self.schema.clone();
         if !is_rich {
             schema.as_object_mut().and_then(|schema| schema.shift_remove("$schema"));
@@ -187,9 +173,7 @@ impl Ask for FormElicitation {
                 field.as_object_mut().filter(|_| !is_boolean).and_then(|field| field.shift_remove("default"));
             }
         }
-        object.raw("requestedSchema", schema.to_string().as_bytes());
-        object.end();
-        Ok(create(&self.key, params, &[Capability::Elicitation]))
+        Ok(form(&self.key, &self.message, features, |out| plain(out, &schema)))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -198,6 +182,19 @@ impl Ask for FormElicitation {
             parse(&self.schema, &Value::Object(content.clone()).to_string()).map(|_| content)
         })
     }
+}
+
+/// Creates the question of a form.
+fn form(key: &str, message: &str, features: Features, write_schema: impl FnOnce(&mut Vec<u8>)) -> Question {
+    let mut params = Vec::new();
+    let mut object = Object::begin(&mut params);
+    if features.has(Feature::RichForms) {
+        object.string("mode", "form");
+    }
+    object.string("message", message);
+    write_schema(object.key("requestedSchema"));
+    object.end();
+    create(key, params, &[Capability::Elicitation])
 }
 
 /// Returns whether a form has fields that revision 2025-06-18 does not support.
@@ -221,7 +218,7 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
     let schema = json!({ "type": "object", "properties": all["properties"] });
     parse(&schema, &Value::Object(defaults).to_string())
         .map(drop)
-        .map_err(|error| invalid_request(format!("invalid default in the form: {error}")))
+        .map_err(|error| Fault::internal(format!("invalid default in the form: {error}")))
 }
 
 /// A request to the user to open a web page, for data that must not pass through the client: secrets, payments, or the
@@ -393,7 +390,7 @@ fn check_url(url: &str) -> Result<(), Fault> {
     } else {
         return Ok(());
     };
-    Err(invalid_request(format!("the user cannot open `{url}`, expected {expected}")))
+    Err(Fault::internal(format!("the user cannot open `{url}`, expected {expected}")))
 }
 
 /// A form that the user fills in: a struct that derives [`Elicit`](derive@crate::Elicit).

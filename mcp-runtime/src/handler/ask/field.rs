@@ -153,11 +153,12 @@ impl<C: ElicitChoice> ElicitField for C {
     const KIND: FieldKind = FieldKind::Single(C::CHOICES);
 
     fn from_json(value: Option<&Value>) -> Option<Self> {
-        choice_from_json(value?)
+        let value = value?.as_str()?;
+        C::from_index(C::CHOICES.all.iter().position(|choice| choice.value == value)?)
     }
 
     fn to_json(&self) -> Value {
-        choice_to_json(self)
+        C::CHOICES.all.get(self.index()).map_or(Value::Null, |choice| choice.value.into())
     }
 }
 
@@ -165,11 +166,11 @@ impl<C: ElicitChoice> ElicitField for Vec<C> {
     const KIND: FieldKind = FieldKind::Multiple(C::CHOICES);
 
     fn from_json(value: Option<&Value>) -> Option<Self> {
-        value?.as_array()?.iter().map(choice_from_json).collect()
+        value?.as_array()?.iter().map(|value| C::from_json(Some(value))).collect()
     }
 
     fn to_json(&self) -> Value {
-        self.iter().map(choice_to_json).collect()
+        self.iter().map(C::to_json).collect()
     }
 }
 
@@ -187,14 +188,6 @@ impl<T: ElicitField> ElicitField for Option<T> {
     fn to_json(&self) -> Value {
         self.as_ref().map_or(Value::Null, T::to_json)
     }
-}
-
-fn choice_from_json<C: ElicitChoice>(value: &Value) -> Option<C> {
-    C::from_index(C::CHOICES.index_of(value.as_str()?)?)
-}
-
-fn choice_to_json<C: ElicitChoice>(choice: &C) -> Value {
-    C::CHOICES.all.get(choice.index()).map_or(Value::Null, |choice| choice.value.into())
 }
 
 /// An enum whose variants the user chooses from: a single one, or several with a `Vec`.
@@ -249,11 +242,6 @@ impl ChoiceSet {
     /// Returns whether any choice has a title.
     pub(super) fn is_titled(&self) -> bool {
         self.all.iter().any(|choice| choice.title.is_some())
-    }
-
-    /// Returns the index of the choice with a value.
-    pub(super) fn index_of(&self, value: &str) -> Option<usize> {
-        self.all.iter().position(|choice| choice.value == value)
     }
 }
 
@@ -327,7 +315,7 @@ const fn check_rule(kind: FieldKind, rule: &Rule) {
         (Rule::Minimum(_) | Rule::Maximum(_), FieldKind::Number)
         | (Rule::MinLength(_) | Rule::MaxLength(_), FieldKind::Text | FieldKind::Multiple(_))
         | (Rule::Format(_), FieldKind::Text) => {}
-        (Rule::Minimum(_) | Rule::Maximum(_) | Rule::ExclusiveMinimum(_) | Rule::ExclusiveMaximum(_), _) => {
+        (Rule::Minimum(_) | Rule::Maximum(_) | Rule::ExclusiveMaximum(_), _) => {
             panic!("`range` is not valid for the type of the field, expected a number")
         }
         (Rule::MinLength(_) | Rule::MaxLength(_), _) => {
@@ -352,45 +340,42 @@ const fn check_default(kind: FieldKind, json: &[u8]) {
         FieldKind::Text => assert!(json[0] == b'"', "the `default` of the field is not text"),
         FieldKind::Boolean => assert!(matches!(json[0], b't' | b'f'), "the `default` of the field is not a boolean"),
         FieldKind::Integer { .. } => {
-            assert!(is_number && is_integral(json), "the `default` of the field is not an integer")
+            let is_integral = !(contains(json, b'.') || contains(json, b'e') || contains(json, b'E'));
+            assert!(is_number && is_integral, "the `default` of the field is not an integer")
         }
         FieldKind::Number => assert!(is_number, "the `default` of the field is not a number"),
-        FieldKind::Single(_) => assert!(json[0] == b'"', "the `default` of the field is not one of its choices"),
+        FieldKind::Single(choices) => {
+            assert!(is_one_of(json, choices), "the `default` of the field is not one of its choices")
+        }
         FieldKind::Multiple(_) => assert!(json[0] == b'[', "the `default` of the field is not a list of its choices"),
     }
-    if let FieldKind::Single(choices) = kind {
-        let mut index = 0;
-        while index < choices.all.len() {
-            if is_quoted(json, choices.all[index].value.as_bytes()) {
-                return;
-            }
-            index += 1;
-        }
-        panic!("the `default` of the field is not one of its choices")
-    }
 }
 
-const fn is_integral(json: &[u8]) -> bool {
+const fn contains(json: &[u8], wanted: u8) -> bool {
     let mut index = 0;
     while index < json.len() {
-        if matches!(json[index], b'.' | b'e' | b'E') {
-            return false;
-        }
-        index += 1;
-    }
-    true
-}
-
-/// Returns whether the JSON is this string. JSON with escapes is assumed to match, because the default is validated
-/// again when the form is sent.
-const fn is_quoted(json: &[u8], text: &[u8]) -> bool {
-    let mut index = 0;
-    while index < json.len() {
-        if json[index] == b'\\' {
+        if json[index] == wanted {
             return true;
         }
         index += 1;
     }
+    false
+}
+
+/// Returns whether the JSON is the string of a choice. A string with escapes is assumed to be one, because the default
+/// is validated again when the form is sent.
+const fn is_one_of(json: &[u8], choices: &ChoiceSet) -> bool {
+    let mut index = 0;
+    while index < choices.all.len() {
+        if json[0] == b'"' && (contains(json, b'\\') || is_quoted(json, choices.all[index].value.as_bytes())) {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+const fn is_quoted(json: &[u8], text: &[u8]) -> bool {
     if json.len() != text.len() + 2 {
         return false;
     }

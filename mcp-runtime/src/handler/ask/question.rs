@@ -1,3 +1,5 @@
+//! A request to the client as it is sent, the capabilities that it requires, and the record of its recipient.
+
 use std::{
     error::Error,
     fmt,
@@ -5,16 +7,17 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Capability, url_completion::TrackedElicitation};
 use crate::{
     debug::debug,
     error::Fault,
     handler::ClientProgress,
     handler::schema::{Checker, SchemaError, Violation, decoding_violation},
-    jsonrpc::raw,
-    revision::{Features, Revision, dialect_of, encode::Object},
+    jsonrpc::{object_member, raw},
+    mutex::Mutex,
+    revision::{Feature, Features, Revision, dialect_of, encode::Object},
 };
 
 /// A request to the client: [`Elicitation`](crate::ask::Elicitation), [`UrlElicitation`](crate::ask::UrlElicitation),
@@ -80,7 +83,7 @@ pub trait Ask: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        WithOptions::new(self, AskOptions { timeout: Some(timeout), ..AskOptions::default() })
+        WithOptions { ask: self, options: AskOptions { timeout: Some(timeout), ..AskOptions::default() } }
     }
 
     /// Restarts the timeout whenever the client reports progress, but waits no longer than `max` in total.
@@ -90,7 +93,7 @@ pub trait Ask: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        WithOptions::new(self, AskOptions { max_timeout: Some(max), ..AskOptions::default() })
+        WithOptions { ask: self, options: AskOptions { max_timeout: Some(max), ..AskOptions::default() } }
     }
 
     /// Asks the client to report its progress, and calls `report` with it while the function waits for the answer.
@@ -123,7 +126,7 @@ pub trait Ask: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        WithOptions::new(self, AskOptions { on_progress: Some(Arc::new(report)), ..AskOptions::default() })
+        WithOptions { ask: self, options: AskOptions { on_progress: Some(Arc::new(report)), ..AskOptions::default() } }
     }
 }
 
@@ -235,11 +238,6 @@ pub(super) fn parse(schema: &Value, json: &str) -> Result<Value, InvalidAnswer> 
     Err(InvalidAnswer(messages.join("; ")))
 }
 
-/// Returns the fault for an invalid request, which the author of the server must correct.
-pub(super) fn invalid_request(message: impl Into<String>) -> Fault {
-    Fault::Internal(message.into())
-}
-
 /// A request for the directories and files that the client works on.
 ///
 /// Deprecated since revision 2026-07-28. Use an argument or the configuration of the server instead.
@@ -328,12 +326,6 @@ pub(crate) struct AskOptions {
     pub(crate) on_progress: Option<Arc<dyn Fn(ClientProgress) + Send + Sync>>,
 }
 
-impl<A> WithOptions<A> {
-    pub(super) fn new(ask: A, options: AskOptions) -> Self {
-        Self { ask, options }
-    }
-}
-
 impl AskOptions {
     /// Returns whether the client is asked to report progress.
     pub(crate) fn wants_progress(&self) -> bool {
@@ -360,5 +352,258 @@ impl<A: Ask> Ask for WithOptions<A> {
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
         self.ask.read(result)
+    }
+}
+
+/// A capability that a client must declare before the server may send the requests that require it.
+///
+/// [`Context::supports`](crate::Context::supports) returns whether the client has declared it.
+///
+/// ```
+/// use mcp_runtime::{Context, ask::Capability, tool};
+///
+/// /// Return what the client supports.
+/// #[tool(read_only)]
+/// fn client(ctx: &Context) -> String {
+///     let (forms, pages) = (Capability::Elicitation, Capability::UrlElicitation);
+///     format!("forms: {}, web pages: {}", ctx.supports(forms), ctx.supports(pages))
+/// }
+/// ```
+///
+/// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Capability {
+    /// Asking the user to fill in forms.
+    Elicitation,
+    /// Sending the user to web pages.
+    UrlElicitation,
+    /// Completions by the client's model.
+    Sampling,
+    /// Completions that use tools.
+    SamplingTools,
+    /// Completions that include the context of this or other servers.
+    SamplingContext,
+    /// Listing the directories that the server may work in.
+    Roots,
+}
+
+impl Capability {
+    /// Returns whether the client's capabilities, an object as JSON, allow any question.
+    #[cfg(feature = "tasks")]
+    pub(crate) fn any_is_declared_in(capabilities: &str) -> bool {
+        [Self::Elicitation, Self::UrlElicitation, Self::Sampling, Self::Roots]
+            .into_iter()
+            .any(|capability| capability.is_declared_in(capabilities))
+    }
+
+    /// Returns whether the client's capabilities, an object as JSON, declare this one.
+    ///
+    /// An `elicitation` object without modes declares forms.
+    pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
+        let (name, part) = self.name();
+        object_member(capabilities, name).is_some_and(|parts| match part {
+            Some(part) => object_member(parts, part).is_some(),
+            None if self == Self::Elicitation => {
+                object_member(parts, "form").is_some() || object_member(parts, "url").is_none()
+            }
+            None => true,
+        })
+    }
+
+    /// Returns the capability that clients of a revision declare to support this one, which is usually the same.
+    /// Returns `None` if the revision does not support the requests that require it.
+    pub(crate) fn declared_as(self, features: Features) -> Option<Self> {
+        match self {
+            Self::Elicitation if !features.has(Feature::Elicitation) => None,
+            Self::UrlElicitation if !features.has(Feature::UrlElicitation) => None,
+            Self::SamplingTools if !features.has(Feature::SamplingTools) => None,
+            // In revisions without `sampling.tools`, `sampling` implies the context.
+            Self::SamplingContext if !features.has(Feature::SamplingTools) => Some(Self::Sampling),
+            capability => Some(capability),
+        }
+    }
+
+    /// Returns the member of the client's capabilities that declares this one, and the member of that member, if any.
+    fn name(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Elicitation => ("elicitation", None),
+            Self::UrlElicitation => ("elicitation", Some("url")),
+            Self::Sampling => ("sampling", None),
+            Self::SamplingTools => ("sampling", Some("tools")),
+            Self::SamplingContext => ("sampling", Some("context")),
+            Self::Roots => ("roots", None),
+        }
+    }
+
+    /// Returns the fault for a client that has not declared these capabilities, with the minimal capabilities that it must
+    /// declare.
+    pub(crate) fn missing(capabilities: &[Self]) -> Fault {
+        let mut required = json!({});
+        for capability in capabilities {
+            match capability.name() {
+                (name, None) if required.get(name).is_none() => required[name] = json!({}),
+                (_, None) => {}
+                (name, Some(part)) => required[name][part] = json!({}),
+            }
+        }
+        Fault::MissingCapability { required }
+    }
+}
+
+/// Returns whether the client's capabilities, an object as JSON, declare that it announces changes of its roots.
+pub(crate) fn announces_root_changes(capabilities: &str) -> bool {
+    let roots = object_member(capabilities, "roots");
+    roots.and_then(|roots| raw::member(roots, "listChanged")) == Some("true")
+}
+
+/// The session that received an elicitation. Implementations refer to the session weakly, and keep nothing of it in
+/// memory.
+pub(crate) trait ElicitationSession: Send + Sync {
+    /// Sends a notification that belongs to no request. Returns `false` if the session has ended, or if the client
+    /// reads too slowly.
+    fn notify(&self, message: &[u8]) -> bool;
+}
+
+/// A handle that reports the completion of the interaction on a web page. [`UrlElicitation::with_completion`] returns
+/// it.
+///
+/// Keep it where the code behind the web page can find it, such as in a map with the `state` of an OAuth flow as the
+/// key. Dropping it reports nothing.
+///
+/// See [Completion notifications](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation).
+///
+/// [`UrlElicitation::with_completion`]: crate::ask::UrlElicitation::with_completion
+#[derive(Debug)]
+pub struct UrlCompletion(pub(super) Recipient);
+
+impl UrlCompletion {
+    /// Sends `notifications/elicitation/complete` to the session that received the elicitation, and to no other. If the
+    /// elicitation was sent several times, the notification refers to the last one.
+    ///
+    /// Over HTTP, the notification is sent on the stream that the client opens with GET, and waits for that stream if
+    /// there is none.
+    ///
+    /// Returns whether a notification was sent. None is sent if the client has not received the elicitation, if it
+    /// belongs to a task, if the session has ended, if the client reads too slowly, and in all revisions other than
+    /// 2025-11-25.
+    pub fn complete(self) -> bool {
+        let Some(Received { id, session }) = self.0.0.lock().take() else { return false };
+        let mut out = Vec::new();
+        let mut message = Object::begin(&mut out);
+        message.string("jsonrpc", "2.0");
+        message.string("method", "notifications/elicitation/complete");
+        let mut params = Object::begin(message.key("params"));
+        params.string("elicitationId", &id);
+        params.end();
+        message.end();
+        session.notify(&out)
+    }
+}
+
+/// The recipient of an elicitation, once it has been sent.
+#[derive(Clone, Default)]
+pub(crate) struct Recipient(Arc<Mutex<Option<Received>>>);
+
+/// An elicitation that a session has received.
+struct Received {
+    id: String,
+    session: Arc<dyn ElicitationSession>,
+}
+
+debug!(Recipient, self, is_known: self.0.lock().is_some());
+
+/// Compares by identity.
+impl PartialEq for Recipient {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Recipient {}
+
+/// An encoded elicitation whose completion will be reported.
+#[derive(Debug, Clone)]
+pub(crate) struct TrackedElicitation {
+    pub(super) id: String,
+    pub(super) recipient: Recipient,
+}
+
+impl TrackedElicitation {
+    /// Records the session to which the elicitation has been sent.
+    pub(crate) fn received_by(self, session: Arc<dyn ElicitationSession>) {
+        *self.recipient.0.lock() = Some(Received { id: self.id, session });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Capability::{self, *},
+        *,
+    };
+    use crate::revision::DIALECTS;
+
+    #[test]
+    fn declared_capabilities() {
+        for (capabilities, expected) in [
+            ("{}", &[] as &[Capability]),
+            (r#"{"elicitation":{}}"#, &[Elicitation]),
+            (r#"{"elicitation":{"form":{}}}"#, &[Elicitation]),
+            (r#"{"elicitation":{"url":{}}}"#, &[UrlElicitation]),
+            (r#"{"elicitation":{"url":{},"form":{}}}"#, &[Elicitation, UrlElicitation]),
+            (r#"{"elicitation":{"schemaValidation":true}}"#, &[Elicitation]),
+            (r#"{"elicitation":null,"sampling":false,"roots":[]}"#, &[]),
+            (r#"{"sampling":{}}"#, &[Sampling]),
+            (r#"{"sampling":{"tools":{}}}"#, &[Sampling, SamplingTools]),
+            (r#"{"sampling":{"context":{},"tools":null}}"#, &[Sampling, SamplingContext]),
+            (r#"{ "roots" : { "listChanged" : true } }"#, &[Roots]),
+            (r#"{"experimental":{"roots":{}}}"#, &[]),
+            ("[]", &[]),
+            ("", &[]),
+        ] {
+            for capability in [Elicitation, UrlElicitation, Sampling, SamplingTools, SamplingContext, Roots] {
+                let declared = capability.is_declared_in(capabilities);
+                assert_eq!(declared, expected.contains(&capability), "{capability:?} in {capabilities}");
+            }
+        }
+    }
+
+    #[test]
+    fn stateless_revisions_encode_the_required_capabilities() {
+        let fault = Capability::missing(&[UrlElicitation]);
+        for dialect in DIALECTS {
+            let (code, data) = if dialect.revision().is_stateless() {
+                (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
+            } else {
+                (-32600, None)
+            };
+            assert_eq!((dialect.code(&fault), dialect.data(&fault)), (code, data), "{}", dialect.name());
+        }
+    }
+
+    #[test]
+    fn required_capabilities_are_sufficient() {
+        for (capability, named) in [
+            (Elicitation, "`elicitation`"),
+            (UrlElicitation, "`elicitation.url`"),
+            (Sampling, "`sampling`"),
+            (SamplingTools, "`sampling.tools`"),
+            (SamplingContext, "`sampling.context`"),
+            (Roots, "`roots`"),
+        ] {
+            let missing = Capability::missing(&[capability]);
+            let Fault::MissingCapability { required } = &missing else { panic!("{missing:?}") };
+            let required = required.to_string();
+            assert!(capability.is_declared_in(&required), "{capability:?}");
+            #[cfg(feature = "tasks")]
+            assert!(Capability::any_is_declared_in(&required), "{capability:?}");
+            let message = format!("the client has not declared the capability {named}");
+            assert_eq!(missing.to_string(), message);
+        }
+        let both = Capability::missing(&[SamplingTools, SamplingContext, Roots]);
+        let required = json!({ "sampling": { "tools": {}, "context": {} }, "roots": {} });
+        assert_eq!(both, Fault::MissingCapability { required });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).
 
-use std::{borrow::Cow, ops::RangeInclusive};
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     handler::{
-        entry::{ArgumentDefault, Bound, Rule},
+        entry::{Bound, Rule},
         schema::Violation,
     },
     jsonrpc::write::{plain, string},
@@ -52,11 +52,7 @@ pub(super) fn boolean_name(field: &FormField, choice: &Choice) -> String {
 
 /// Evaluates the default of a field.
 pub(super) fn default_of(field: &FormField) -> Option<Value> {
-    let value = match field.default? {
-        ArgumentDefault::Json(json) => serde_json::from_str(json),
-        ArgumentDefault::Expression(evaluate) => evaluate(),
-    };
-    value.ok().filter(|value| !value.is_null())
+    field.default?.value().ok().filter(|value| !value.is_null())
 }
 
 fn schema(out: &mut Vec<u8>, form: &[FormField], detail: SchemaDetail) {
@@ -95,8 +91,14 @@ fn property(out: &mut Vec<u8>, field: &FormField, detail: SchemaDetail) {
     match field.kind {
         FieldKind::Text => lengths(&mut object, field.rules, ["minLength", "maxLength"]),
         FieldKind::Boolean => {}
-        FieldKind::Integer { min, max } => integer_range(&mut object, field.rules, min..=max, detail),
-        FieldKind::Number => range(&mut object, field.rules),
+        FieldKind::Integer { min, max } => {
+            // The limits of a type matter to users only if they are small.
+            let is_small = max <= i128::from(u16::MAX);
+            let low = (detail.exact || is_small || min == 0).then_some(Bound::Integer(min));
+            let high = (detail.exact || is_small).then_some(Bound::Integer(max));
+            range(&mut object, field.rules, low, high);
+        }
+        FieldKind::Number => range(&mut object, field.rules, None, None),
         FieldKind::Single(choices) => single_choice(&mut object, choices, detail),
         FieldKind::Multiple(choices) => {
             multiple_choice(&mut object, choices);
@@ -134,22 +136,8 @@ fn lengths(object: &mut Object<'_>, rules: &[Rule], [min, max]: [&str; 2]) {
     }
 }
 
-fn range(object: &mut Object<'_>, rules: &[Rule]) {
-    for rule in rules {
-        match rule {
-            Rule::Minimum(bound) => number(object.key("minimum"), bound),
-            Rule::Maximum(bound) => number(object.key("maximum"), bound),
-            _ => {}
-        }
-    }
-}
-
-/// Writes the range of an integer: the author's constraints, or else the limits of the type that matter to users.
-fn integer_range(object: &mut Object<'_>, rules: &[Rule], of_type: RangeInclusive<i128>, detail: SchemaDetail) {
-    let (min, max) = of_type.into_inner();
-    let is_small = max <= i128::from(u16::MAX);
-    let mut low = (detail.exact || is_small || min == 0).then_some(Bound::Integer(min));
-    let mut high = (detail.exact || is_small).then_some(Bound::Integer(max));
+/// Writes the range of a number: the author's constraints, or else the limits of its type.
+fn range(object: &mut Object<'_>, rules: &[Rule], mut low: Option<Bound>, mut high: Option<Bound>) {
     for rule in rules {
         match *rule {
             Rule::Minimum(bound) => low = Some(bound),

@@ -5,10 +5,7 @@ use std::sync::LazyLock;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{
-    InvalidAnswer,
-    question::{invalid_request, parse},
-};
+use super::{InvalidAnswer, question::parse};
 use crate::{
     error::Fault,
     jsonrpc::write::{plain, string},
@@ -223,21 +220,21 @@ impl SampleContent {
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>, features: Features) {
-        let mut object = match self {
-            Self::Text(text) => return encode::text(out, text),
-            Self::Image(image) => return encode::content(out, features, &Content::Image(image.clone())),
-            Self::Audio(audio) => return encode::content(out, features, &Content::Audio(audio.clone())),
-            Self::ToolUse(_) | Self::ToolResult(_) => Object::begin(out),
-        };
         match self {
+            Self::Text(text) => encode::text(out, text),
+            Self::Image(image) => encode::content(out, features, &Content::Image(image.clone())),
+            Self::Audio(audio) => encode::content(out, features, &Content::Audio(audio.clone())),
             Self::ToolUse(tool_use) => {
+                let mut object = Object::begin(out);
                 object.string("type", "tool_use");
                 object.string("id", &tool_use.id);
                 object.string("name", &tool_use.name);
                 plain(object.key("input"), &tool_use.input);
                 encode::meta(&mut object, features, &tool_use.meta);
+                object.end();
             }
             Self::ToolResult(result) => {
+                let mut object = Object::begin(out);
                 object.string("type", "tool_result");
                 object.string("toolUseId", &result.tool_use_id);
                 array(object.key("content"), &result.content, |out, block| encode::content(out, features, block));
@@ -245,10 +242,9 @@ impl SampleContent {
                     plain(object.key("isError"), &true);
                 }
                 encode::meta(&mut object, features, &result.meta);
+                object.end();
             }
-            _ => {}
         }
-        object.end();
     }
 
     fn read(path: &str, mut content: Value) -> Result<Self, InvalidAnswer> {
@@ -303,17 +299,17 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
         for id in results {
             count += 1;
             let Some(index) = unanswered.iter().position(|call| *call == id) else {
-                return Err(invalid_request(format!(
+                return Err(Fault::internal(format!(
                     "the tool result `{id}` does not match a tool call in the previous message"
                 )));
             };
             unanswered.swap_remove(index);
         }
         if count > 0 && (count < content.len() || *role != Role::User) {
-            return Err(invalid_request("tool results must be the only content of a user message"));
+            return Err(Fault::internal("tool results must be the only content of a user message"));
         }
         if let [id, ..] = *unanswered {
-            return Err(invalid_request(format!("the tool call `{id}` has no result in the next message")));
+            return Err(Fault::internal(format!("the tool call `{id}` has no result in the next message")));
         }
         unanswered.extend(content.iter().filter_map(|content| match content {
             SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
@@ -321,7 +317,7 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
         }));
     }
     match *unanswered {
-        [id, ..] => Err(invalid_request(format!("the tool call `{id}` has no result in the next message"))),
+        [id, ..] => Err(Fault::internal(format!("the tool call `{id}` has no result in the next message"))),
         [] => Ok(()),
     }
 }

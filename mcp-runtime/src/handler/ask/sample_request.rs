@@ -1,8 +1,8 @@
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
     Ask, Capability, InvalidAnswer, Question,
-    question::invalid_request,
     sample_message::{
         SampleContent, SampleMessage, SampleResult, SampleToolResult, check_tool_results, write_messages,
     },
@@ -250,18 +250,18 @@ impl SampleRequest {
     /// Checks for mistakes that every client would reject.
     fn check(&self, features: Features) -> Result<(), Fault> {
         if let Some((name, priority)) = self.priorities.iter().find(|(_, priority)| !(0.0..=1.0).contains(priority)) {
-            return Err(invalid_request(format!("`{name}` is {priority}, expected a number from 0 to 1")));
+            return Err(Fault::internal(format!("`{name}` is {priority}, expected a number from 0 to 1")));
         }
         if let Some(temperature) = self.temperature.filter(|temperature| !temperature.is_finite()) {
-            return Err(invalid_request(format!("`temperature` is {temperature}, expected a number")));
+            return Err(Fault::internal(format!("`temperature` is {temperature}, expected a number")));
         }
         if let Some(tool) = self.tools.iter().find(|tool| tool.schema["type"] != "object") {
             let problem = "must describe an object: expected `\"type\": \"object\"`";
-            return Err(invalid_request(format!("the schema of the tool `{}` {problem}", tool.name)));
+            return Err(Fault::internal(format!("the schema of the tool `{}` {problem}", tool.name)));
         }
         let is_audio = |content: &SampleContent| matches!(content, SampleContent::Audio(_));
         if !features.has(Feature::Audio) && self.all_content().any(is_audio) {
-            return Err(invalid_request("the protocol revision of the client does not support audio in sampling"));
+            return Err(Fault::internal("the protocol revision of the client does not support audio in sampling"));
         }
         check_tool_results(&self.messages)
     }
@@ -283,7 +283,7 @@ impl SampleRequest {
             plain(object.key("metadata"), &self.metadata);
         }
         if !self.tools.is_empty() {
-            array(object.key("tools"), &self.tools, Tool::write);
+            plain(object.key("tools"), &self.tools);
         }
         if let Some(choice) = self.tool_choice {
             let mut mode = Object::begin(object.key("toolChoice"));
@@ -373,10 +373,11 @@ pub enum ToolChoice {
 }
 
 /// A tool that the model may call. The server runs it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct Tool {
     name: String,
     description: String,
+    #[serde(rename = "inputSchema")]
     schema: Value,
 }
 
@@ -397,16 +398,6 @@ impl ToolChoice {
             Self::Required => "required",
             Self::None => "none",
         }
-    }
-}
-
-impl Tool {
-    fn write(out: &mut Vec<u8>, tool: &Self) {
-        let mut object = Object::begin(out);
-        object.string("name", &tool.name);
-        object.string("description", &tool.description);
-        plain(object.key("inputSchema"), &tool.schema);
-        object.end();
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::{jsonrpc::write, model::Level, mutex::Mutex};
+use crate::{jsonrpc::write, model::Level, mutex::Mutex, revision::encode::Object};
 
 /// The level that a log message of a call must reach to be sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +29,21 @@ pub(crate) fn log_notification(
     meta: &Map<String, Value>,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let mut out = Vec::with_capacity(128);
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
-    write::string(&mut out, level.as_str());
-    if !logger.is_empty() {
-        out.extend_from_slice(br#","logger":"#);
-        write::string(&mut out, logger);
-    }
-    out.extend_from_slice(br#","data":"#);
-    write::value(&mut out, data)?;
-    write_meta(&mut out, meta);
-    out.extend_from_slice(b"}}");
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":"#);
+    let mut params = Object::begin(&mut out);
+    params.string("level", level.as_str());
+    params.optional("logger", Some(logger).filter(|logger| !logger.is_empty()));
+    write::value(params.key("data"), data)?;
+    end(params, meta);
     Ok(out)
 }
 
-/// Writes `_meta` after another member, unless it is empty.
-fn write_meta(out: &mut Vec<u8>, meta: &Map<String, Value>) {
+/// Completes the `params` of a notification with `_meta`, unless it is empty, and the notification.
+fn end(mut params: Object<'_>, meta: &Map<String, Value>) {
     if !meta.is_empty() {
-        out.extend_from_slice(br#","_meta":"#);
-        write::plain(out, meta);
+        write::plain(params.key("_meta"), meta);
     }
+    params.out.extend_from_slice(b"}}");
 }
 
 /// The minimum time between two progress notifications of one call.
@@ -95,20 +91,15 @@ pub(super) fn progress_notification(
     meta: &Map<String, Value>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#);
-    out.extend_from_slice(token.as_bytes());
-    out.extend_from_slice(br#","progress":"#);
-    write_number(&mut out, done);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":"#);
+    let mut params = Object::begin(&mut out);
+    params.key("progressToken").extend_from_slice(token.as_bytes());
+    write_number(params.key("progress"), done);
     if let Some(total) = total {
-        out.extend_from_slice(br#","total":"#);
-        write_number(&mut out, total);
+        write_number(params.key("total"), total);
     }
-    if !message.is_empty() {
-        out.extend_from_slice(br#","message":"#);
-        write::string(&mut out, message);
-    }
-    write_meta(&mut out, meta);
-    out.extend_from_slice(b"}}");
+    params.optional("message", Some(message).filter(|message| !message.is_empty()));
+    end(params, meta);
     out
 }
 

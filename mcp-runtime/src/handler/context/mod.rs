@@ -7,6 +7,8 @@ mod notifications;
 mod questions;
 mod request;
 
+#[cfg(feature = "ask")]
+pub use self::questions::Session;
 pub use self::{messages::Amount, notifications::Notifier};
 
 use std::{

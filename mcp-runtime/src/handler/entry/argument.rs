@@ -1,16 +1,16 @@
+//! An argument: its type, its default, and the rules of its schema.
+
 use std::{borrow::Cow, fmt};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::rule::{ArgumentDefault, Rule};
 use crate::handler::{
     Argument, Dependency,
-    map_keys::has_structured_keys,
+    argument::{has_structured_keys, is_optional},
     output::ToolOutput,
     server_fn::{ServerFnFuture, ServerFnInput},
-    slot::is_optional,
 };
 
 /// One argument.
@@ -50,16 +50,12 @@ impl ArgumentType {
     /// Describes the type `T`. `enforces_schema` is the constant of its [`Decoding`](crate::__private::Decoding).
     pub const fn of<T: Argument>(enforces_schema: bool) -> Self {
         Self {
-            schema: schema_of::<T>,
+            schema: SchemaGenerator::subschema_for::<T>,
             optional: is_optional::<T>,
             has_structured_keys: has_structured_keys::<T>,
             enforces_schema,
         }
     }
-}
-
-fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
 }
 
 /// The schema of a tool's return type, if its results are structured.
@@ -115,3 +111,65 @@ pub trait DefaultValue: Serialize {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize> DefaultValue for T {}
+
+/// The default of an argument or of a form field.
+#[derive(Debug, Clone, Copy)]
+pub enum ArgumentDefault {
+    /// A literal, as JSON.
+    Json(&'static str),
+    /// An expression, evaluated and serialized.
+    Expression(fn() -> Result<serde_json::Value, serde_json::Error>),
+}
+
+impl ArgumentDefault {
+    /// Evaluates the default.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a literal is not JSON, or if the value of an expression cannot be serialized.
+    pub(crate) fn value(self) -> Result<Value, serde_json::Error> {
+        match self {
+            Self::Json(json) => serde_json::from_str(json),
+            Self::Expression(evaluate) => evaluate(),
+        }
+    }
+}
+
+/// A constraint on an argument or a form field: a keyword of its schema.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// `minimum`
+    Minimum(Bound),
+    /// `maximum`
+    Maximum(Bound),
+    /// `exclusiveMaximum`
+    ExclusiveMaximum(Bound),
+    /// `minLength`, `minItems` or `minProperties`
+    MinLength(u64),
+    /// `maxLength`, `maxItems` or `maxProperties`
+    MaxLength(u64),
+    /// `pattern`
+    Pattern(&'static str),
+    /// `format`
+    Format(&'static str),
+    /// `examples`, each as JSON
+    Examples(&'static [&'static str]),
+    /// `x-mcp-header`
+    Header(&'static str),
+}
+
+impl Rule {
+    /// Returns whether the rule rejects values that the type accepts.
+    pub(crate) fn is_constraint(&self) -> bool {
+        !matches!(self, Self::Examples(_) | Self::Header(_))
+    }
+}
+
+/// The bound of a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// An integer.
+    Integer(i128),
+    /// Any other number.
+    Float(f64),
+}

@@ -73,18 +73,6 @@ impl Handler {
             edit(closures);
         }
     }
-
-    fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
-        &mut self,
-        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
-    ) {
-        self.edit(|closures| {
-            closures.complete = Some(Arc::new(move |argument, value, earlier, context| {
-                let running = function(argument, value, earlier, context);
-                Box::pin(async move { running.await.completions().map(ServerFnOutput::Completions) })
-            }));
-        });
-    }
 }
 
 macro_rules! common_setters {
@@ -178,7 +166,12 @@ macro_rules! completed_entries {
                     mut self,
                     function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
                 ) -> Self {
-                    self.common.handler.complete(function);
+                    self.common.handler.edit(|closures| {
+                        closures.complete = Some(Arc::new(move |argument, value, earlier, context| {
+                            let running = function(argument, value, earlier, context);
+                            Box::pin(async move { running.await.completions().map(ServerFnOutput::Completions) })
+                        }));
+                    });
                     self
                 }
             }
