@@ -2,7 +2,10 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::{Arc, OnceLock, PoisonError},
+    sync::{
+        Arc, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
@@ -13,8 +16,7 @@ use crate::{
     counters::Counter,
     debug::debug,
     engine::{
-        limits::Meter,
-        rates::FlowControl,
+        limits::FlowControl,
         sync::{Mutex, MutexGuard},
     },
     error::FaultClass,
@@ -227,6 +229,115 @@ impl Outbox {
     }
 }
 
+/// The output of HTTP, which one of several streams carries.
+#[cfg(feature = "http")]
+impl Outbox {
+    /// Returns whether the outbox is empty and, apart from pending notifications, will stay empty.
+    pub(crate) fn is_finished(&self) -> bool {
+        let contents = self.contents();
+        // The end of a session has already cancelled its requests, even if nothing polls the code that waits for them.
+        let has_questions = contents.questions > 0 && !contents.is_closed;
+        contents.calls == 0 && contents.listeners == 0 && !has_questions && contents.lines.is_empty()
+    }
+
+    /// Returns whether every call and every listener has finished.
+    pub(crate) fn is_complete(&self) -> bool {
+        let contents = self.contents();
+        contents.calls == 0 && contents.listeners == 0
+    }
+
+    /// Returns whether there is a listener, so that notifications may arrive at any time.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.contents().listeners > 0
+    }
+
+    /// Returns whether a function has asked to close the SSE stream.
+    pub(crate) fn is_close_requested(&self) -> bool {
+        self.contents().close_after.is_some()
+    }
+
+    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should
+    /// reconnect.
+    pub(crate) fn take_close_request(&self) -> Option<Duration> {
+        self.contents().close_after.take()
+    }
+
+    /// Adds encoded lines.
+    pub(crate) fn push(&self, lines: &[u8]) {
+        let mut contents = self.contents();
+        contents.lines.extend_from_slice(lines);
+        contents.wake();
+    }
+
+    /// Becomes ready when there are encoded lines.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.poll_contents(cx, true)
+    }
+
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when every call has finished.
+    pub(crate) fn poll_output_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let output = self.poll_output_or_close_request(cx);
+        if self.call_count() == 0 { Poll::Ready(()) } else { output }
+    }
+
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE
+    /// stream.
+    pub(crate) fn poll_output_or_close_request(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let output = self.poll_output(cx);
+        if self.is_close_requested() { Poll::Ready(()) } else { output }
+    }
+
+    /// Returns the number of unread bytes.
+    pub(crate) fn unread(&self) -> usize {
+        self.contents().lines.len()
+    }
+
+    /// Adds the number of unread bytes to a meter, and keeps the meter up to date.
+    pub(crate) fn set_meter(&self, meter: Meter) {
+        self.contents().meter = Some(meter);
+    }
+
+    /// Wakes the task that waits for output.
+    pub(crate) fn wake(&self) {
+        self.contents().wake();
+    }
+
+    /// Removes a stream from the count.
+    pub(crate) fn close_reader(&self) {
+        self.contents().readers -= 1;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.contents().is_closed
+    }
+
+    /// Returns the class of the fault with which a call ended.
+    pub(crate) fn fault(&self) -> Option<FaultClass> {
+        self.contents().fault
+    }
+
+    /// Waits until there are pending notifications, or the output is closed.
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn until_pending(&self) {
+        self.until(|contents| contents.is_closed || !contents.pending.is_empty()).await;
+    }
+
+    /// Encodes the pending notifications at the end of a buffer. Leaves the lines.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn drain_pending(&self, into: &mut Vec<u8>) {
+        // Written without the lock, under which a subscription queues itself.
+        let pending = std::mem::take(&mut self.contents().pending);
+        pending.iter().for_each(|pending| pending.write(into));
+    }
+
+    /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn drain_lines(&self, into: &mut Vec<u8>) -> bool {
+        self.take_lines(self.contents(), into)
+    }
+}
+
 impl CallConnection for Outbox {
     fn notify(&self, message: &[u8]) -> bool {
         let mut contents = self.contents();
@@ -273,6 +384,41 @@ pub(super) trait PendingNotifications: Send + Sync {
 
     /// Returns whether the subscription has ended, so that nothing more may be written.
     fn is_ended(&self) -> bool;
+}
+
+/// Counters of the unread bytes in several outboxes: a total, and optionally a part of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    total: Arc<AtomicUsize>,
+    part: Option<Arc<AtomicUsize>>,
+}
+
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP meters several outboxes together"))]
+impl Meter {
+    /// Returns a meter that also counts towards `part`.
+    pub(crate) fn with_part(&self, part: &Arc<AtomicUsize>) -> Self {
+        Self { total: Arc::clone(&self.total), part: Some(Arc::clone(part)) }
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn sub(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
+        [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
+    }
 }
 
 /// The contents of an outbox, with its writers and its reader.
@@ -378,7 +524,7 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::rates::SessionRates;
+    use crate::engine::limits::SessionRates;
 
     impl Outbox {
         /// Creates the outbox of a session with the default rates.

@@ -6,17 +6,14 @@ use super::required_scopes::required_scopes;
 use crate::{
     engine::{
         call::running,
+        listener::{Filter, Listener, too_many_listeners, too_many_resources},
         replicas::{SessionChange, SessionMessage},
         request::{
             context::{RequestContext, authorize},
-            method::Method,
-            params,
+            params::{self, Method},
             source::VisibleTo,
         },
-        subscriptions::{
-            filter::{Filter, Listener, too_many_listeners, too_many_resources},
-            subscriber::Subscriber,
-        },
+        subscriptions::Subscriber,
         tasks,
     },
     error::Fault,

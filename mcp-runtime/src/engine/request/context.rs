@@ -2,7 +2,10 @@
 //!
 //! The engine decides, and the transport tells the client. Messages without a source, as over stdio, need no scopes.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Instant,
+};
 
 use super::{
     operation::{Ending, Operation},
@@ -15,8 +18,8 @@ use crate::{
     auth::{Identity, Scopes},
     engine::{
         call::{batch::Batch, in_flight::InFlight, running::Clock},
+        limits::FlowControl,
         outbox::Outbox,
-        rates::FlowControl,
         replicas::SessionMessage,
         server::Engine,
         session::Session,
@@ -53,6 +56,30 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
+    /// Creates the state of a connection without a session and without a source.
+    pub(crate) fn new(
+        now: Instant,
+        engine: Arc<Engine>,
+        in_flight: Arc<InFlight>,
+        flow: Arc<FlowControl>,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        Self {
+            engine,
+            session: OnceLock::new(),
+            in_flight,
+            flow,
+            outbox,
+            source: None,
+            is_single_exchange: false,
+            is_stdio: false,
+            clock: Clock::new(now),
+            outgoing: Mutex::default(),
+            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
+            round_states: OnceLock::new(),
+        }
+    }
+
     /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
     /// the principal of the process.
     pub(crate) fn principal(&self) -> Option<&str> {

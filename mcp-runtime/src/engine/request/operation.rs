@@ -11,7 +11,7 @@ use std::{
 
 use tracing::Span;
 
-use super::method::Method;
+use super::params::Method;
 use crate::{
     debug::debug,
     error::{Fault, FaultClass},

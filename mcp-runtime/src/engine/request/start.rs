@@ -12,9 +12,8 @@ use tracing::{Instrument as _, Level, Span, field::Empty, span::Id as SpanId};
 
 use super::{
     context::ConnectionContext,
-    method::{Method, Subject},
     operation::{Measured, Operation, head_address, head_network, id_text, known_method, shown_principal},
-    params::Params,
+    params::{Method, Params, Subject},
 };
 use crate::{
     engine::session::{Session, SessionTelemetry},

@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber};
 use crate::{
     counters::{Counted, Counter},
     engine::{
@@ -13,6 +12,7 @@ use crate::{
             params::Params,
             source::Permit,
         },
+        subscriptions::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber},
         tasks::TaskWatch,
     },
     error::Fault,
@@ -220,7 +220,7 @@ pub(crate) fn too_many_listeners() -> Fault {
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
-    subscriber::write_subscription_id(out, id.as_json());
+    subscriptions::write_subscription_id(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
     filter.write(out);
     out.extend_from_slice(b"}}\n");
@@ -239,7 +239,7 @@ fn result(encoding: &Encoding, id: &Id) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{engine::subscriptions::subscriber::Subscriptions, revision};
+    use crate::{engine::subscriptions::Subscriptions, revision};
 
     /// The client reads nothing before the request ends.
     #[test]
