@@ -205,12 +205,7 @@ impl Connection {
         self.context.in_flight.fail_all(fault);
     }
 
-    #[cfg(feature = "testing")]
-    pub(crate) fn shared_engine(&self) -> Arc<Engine> {
-        Arc::clone(&self.context.engine)
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.context.engine
     }
 

@@ -105,7 +105,7 @@ impl PendingRequests {
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
     pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
-        let waiting = id.as_json().parse().ok().and_then(|id| self.table().state.lock().waiting.remove(&id));
+        let waiting = id.as_json().parse().ok().and_then(|id| self.remove(id));
         let Some(waiting) = waiting else { return false };
         match response {
             ResponseBody::Result(_) => waiting.end(None),
@@ -120,8 +120,7 @@ impl PendingRequests {
     /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
-        let waiting = self.table().state.lock().waiting.remove(&id);
-        if let Some(waiting) = waiting {
+        if let Some(waiting) = self.remove(id) {
             waiting.end(match &response {
                 InputResponse::Result(_) => None,
                 InputResponse::Error(message) => Some((None, message.clone())),
@@ -295,7 +294,7 @@ impl PendingRequests {
         (method, params): (&str, &str),
         wants_progress: bool,
     ) -> Result<PendingRequest, Fault> {
-        let (sender, progress) = wants_progress.then(progress_channel).unzip();
+        let (sender, progress) = wants_progress.then(|| watch::channel(None)).unzip();
         // Counted before it is sent, so that its stream does not end in between.
         outbox.open_question();
         let encode = |id, trace: &TraceCarrier<'_>| encode_request(id, method, params, wants_progress, trace);
@@ -338,7 +337,7 @@ pub(in crate::engine) struct PendingRequest {
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
     /// The progress of the client, if it was asked for progress.
     #[cfg_attr(not(feature = "ask"), expect(dead_code, reason = "only questions ask for progress"))]
-    pub(super) progress: Option<ProgressReceiver>,
+    pub(in crate::engine) progress: Option<ProgressReceiver>,
     pending: Arc<PendingRequests>,
     outbox: Arc<Outbox>,
 }
@@ -385,16 +384,11 @@ impl Drop for PendingRequest {
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Holds the latest report only, so a client that reports faster than the function reads occupies no more memory.
-pub(super) type ProgressSender = watch::Sender<Option<ClientProgress>>;
-pub(super) type ProgressReceiver = watch::Receiver<Option<ClientProgress>>;
-
-/// Creates the channel of a request whose client is asked for progress.
-pub(super) fn progress_channel() -> (ProgressSender, ProgressReceiver) {
-    watch::channel(None)
-}
+type ProgressSender = watch::Sender<Option<ClientProgress>>;
+type ProgressReceiver = watch::Receiver<Option<ClientProgress>>;
 
 /// Replaces the latest report. Returns `false` if the progress has not increased.
-pub(super) fn update_progress(latest: &ProgressSender, report: &ClientProgress) -> bool {
+fn update_progress(latest: &ProgressSender, report: &ClientProgress) -> bool {
     latest.send_if_modified(|latest| {
         let increases = latest.as_ref().is_none_or(|latest| report.progress > latest.progress);
         if increases {

@@ -37,7 +37,10 @@ use crate::{
 /// A built server: the state that its connections share.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    current: CurrentRegistry,
+    /// The current registry. Readers never wait for a change.
+    registry: ArcSwap<Registry>,
+    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
+    changing: Mutex<()>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
     sessions: Arc<Sessions>,
@@ -81,7 +84,8 @@ impl Engine {
         let telemetry = profile.telemetry.clone();
         let tasks = Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
         Self {
-            current: CurrentRegistry::new(registry),
+            registry: ArcSwap::from_pointee(registry),
+            changing: Mutex::default(),
             subscriptions: Arc::default(),
             sessions: Arc::default(),
             recent_infos: RecentInfos::default(),
@@ -99,8 +103,8 @@ impl Engine {
     }
 
     /// Returns the current registry.
-    pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
-        self.current.load()
+    pub(crate) fn registry(&self) -> Guard<Arc<Registry>> {
+        self.registry.load()
     }
 
     /// Returns the processes that share the backend. Returns `None` if the backend is not shared.
@@ -271,46 +275,16 @@ impl Engine {
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
-        let changed = self.current.change(change)?;
+        let changed = self.replace_registry(change)?;
         if let Some(lists) = changed {
             self.lists_changed(lists);
         }
         Ok(changed.is_some())
     }
 
-    /// Starts to declare to clients that the lists may change.
-    pub(crate) fn announce_changes(&self) {
-        if !self.announces_changes.swap(true, Ordering::AcqRel) {
-            // The change returns no error, so this cannot fail.
-            let _ = self.current.change(|registry| Ok(Some(registry.unprepared())));
-        }
-    }
-}
-
-/// The current registry of a server. Readers never wait for a change.
-#[derive(Debug)]
-pub(super) struct CurrentRegistry {
-    registry: ArcSwap<Registry>,
-    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
-    changing: Mutex<()>,
-}
-
-impl CurrentRegistry {
-    pub(super) fn new(registry: Registry) -> Self {
-        Self { registry: ArcSwap::from_pointee(registry), changing: Mutex::default() }
-    }
-
-    pub(super) fn load(&self) -> Guard<Arc<Registry>> {
-        self.registry.load()
-    }
-
-    /// Replaces the registry with the registry that `change` returns. Returns the lists that changed, or
-    /// `None` if `change` returns no registry.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `change`. In that case, nothing changes.
-    pub(super) fn change(
+    /// Replaces the registry with the registry that `change` returns. Returns the lists that changed, or `None` if
+    /// `change` returns no registry.
+    fn replace_registry(
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<Option<ListSet>, BuildError> {
@@ -320,5 +294,13 @@ impl CurrentRegistry {
         let lists = before.changed_lists(&after);
         self.registry.store(after.into());
         Ok(Some(lists))
+    }
+
+    /// Starts to declare to clients that the lists may change.
+    pub(crate) fn announce_changes(&self) {
+        if !self.announces_changes.swap(true, Ordering::AcqRel) {
+            // The change returns no error, so this cannot fail.
+            let _ = self.replace_registry(|registry| Ok(Some(registry.unprepared())));
+        }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     mutex::Mutex,
     race::race,
     revision::Dialect,
-    telemetry::{Network, SessionEnd, SharedTelemetry, Telemetry as _},
+    telemetry::{Network, SessionEnd, SharedTelemetry},
 };
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
@@ -225,7 +225,8 @@ impl Session {
         if let Some(SessionTelemetry { telemetry, network, opened: Some(opened) }) = self.telemetry.as_deref() {
             let protocol_version = self.info.dialect.name();
             let (network, duration) = (*network, opened.elapsed());
-            telemetry.session_ended(&SessionEnd { protocol_version, network, error_type, duration });
+            let end = SessionEnd { protocol_version, network, error_type, duration };
+            telemetry.call(|telemetry| telemetry.session_ended(&end));
         }
     }
 }

@@ -46,21 +46,21 @@ pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
     /// The number of updates of resources since the server started.
-    pub(super) updates: AtomicU64,
+    updates: AtomicU64,
     on_subscribe: OnceLock<Box<OnSubscribe>>,
 }
 
 /// The subscriptions by subject. Each `Vec` is sorted by number.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+struct Index {
     lists: Vec<Arc<Subscription>>,
-    pub(super) resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
+    resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
     last_number: u64,
 }
 
 /// A receiver of notifications: a session or a `subscriptions/listen` request. Dropping it ends its subscriptions.
 pub(crate) struct Subscriber {
-    pub(super) server: Arc<Subscriptions>,
+    server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
@@ -103,7 +103,7 @@ impl Subscriptions {
         }
     }
 
-    pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,11 +117,6 @@ debug!(Subscriber, self, subscriptions: self.subscriptions);
 debug!(Subscriptions, self, index: self.index, listeners: self.listeners);
 
 impl Index {
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
-
     fn remove(&mut self, subscription: &Subscription) {
         let remove = |subscriptions: &mut Vec<Arc<Subscription>>| {
             if let Ok(at) = subscriptions.binary_search_by_key(&subscription.number, |other| other.number) {
@@ -129,7 +124,7 @@ impl Index {
             }
             subscriptions.is_empty()
         };
-        match subscription.subject() {
+        match &subscription.subject {
             Subject::Lists(_) => {
                 remove(&mut self.lists);
             }
@@ -149,7 +144,7 @@ impl Subscriber {
         let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
         let (subscriptions, guards) = Default::default();
         let subscriber = Self { server, outbox, subscription_id: None, subscriptions, guards };
-        subscriber.subscribe_lists(ListSet::listed_in(dialect), Subscription::held);
+        subscriber.subscribe_lists(ListSet::listed_in(dialect), HELD);
         subscriber
     }
 
@@ -168,7 +163,7 @@ impl Subscriber {
     /// Subscribes to these lists and to resources. The URIs must be distinct.
     pub(crate) fn subscribe(&self, lists: ListSet, uris: &[String], sees: &Sees<'_>) {
         if lists != ListSet::default() {
-            self.subscribe_lists(lists, std::convert::identity);
+            self.subscribe_lists(lists, 0);
         }
         let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
@@ -178,7 +173,7 @@ impl Subscriber {
     }
 
     /// Tells the author's code of a subscription, and keeps what it returns. The code may change the server, so no lock is held.
-    pub(super) fn announce(&self, uri: &str, sees: &Sees<'_>) {
+    fn announce(&self, uri: &str, sees: &Sees<'_>) {
         let on_subscribe = self.server.on_subscribe.get();
         let guard = on_subscribe.map(|function| catch_unwind(AssertUnwindSafe(|| function(uri, sees))));
         let mut guard = guard.and_then(|result| result.unwrap_or_else(|_| report_panic(uri)));
@@ -191,10 +186,10 @@ impl Subscriber {
         release(uri, guard);
     }
 
-    fn subscribe_lists(&self, lists: ListSet, prepare: impl FnOnce(Subscription) -> Subscription) {
+    fn subscribe_lists(&self, lists: ListSet, state: u16) {
         let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
-        let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(lists))));
+        let subscription = self.subscription(&mut index, Subject::Lists(lists), state);
         index.lists.push(Arc::clone(&subscription));
         // Most sessions subscribe to nothing else.
         subscriptions.reserve_exact(1);
@@ -214,7 +209,7 @@ impl Subscriber {
     }
 
     /// Subscribes to a resource, and returns whether the subscription is new and must be announced.
-    pub(super) fn insert_resource(&self, uri: &str) -> Result<bool, TooManyResources> {
+    fn insert_resource(&self, uri: &str) -> Result<bool, TooManyResources> {
         let mut subscriptions = self.subscriptions();
         let known = || subscriptions.iter().filter_map(|subscription| subscription.uri());
         if known().any(|known| known == uri) {
@@ -230,7 +225,7 @@ impl Subscriber {
 
     fn add_resource(&self, index: &mut Index, uri: &str) -> Arc<Subscription> {
         let uri = index.resources.get_key_value(uri).map_or_else(|| Arc::from(uri), |(uri, _)| Arc::clone(uri));
-        let subscription = Arc::new(self.subscription(index, Subject::Resource(Arc::clone(&uri))));
+        let subscription = self.subscription(index, Subject::Resource(Arc::clone(&uri)), 0);
         index.resources.entry(uri).or_default().push(Arc::clone(&subscription));
         subscription
     }
@@ -241,7 +236,7 @@ impl Subscriber {
     }
 
     /// Ends the subscription to a resource, and returns its guard, which must be released.
-    pub(super) fn remove_resource(&self, uri: &str) -> Option<Guard> {
+    fn remove_resource(&self, uri: &str) -> Option<Guard> {
         let mut subscriptions = self.subscriptions();
         let at = subscriptions.iter().position(|subscription| subscription.uri() == Some(uri))?;
         let subscription = subscriptions.swap_remove(at);
@@ -274,11 +269,18 @@ impl Subscriber {
         guards.into_iter().for_each(|(uri, guard)| release(&uri, Some(guard)));
     }
 
-    fn subscription(&self, index: &mut Index, subject: Subject) -> Subscription {
-        Subscription::new(index.next_number(), subject, self.subscription_id.clone(), Weak::clone(&self.outbox))
+    fn subscription(&self, index: &mut Index, subject: Subject, state: u16) -> Arc<Subscription> {
+        index.last_number += 1;
+        Arc::new(Subscription {
+            number: index.last_number,
+            state: AtomicU16::new(state),
+            subject,
+            subscription_id: self.subscription_id.clone(),
+            outbox: Weak::clone(&self.outbox),
+        })
     }
 
-    pub(super) fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
+    fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
         self.subscriptions.lock()
     }
 }
@@ -332,7 +334,7 @@ impl Subscriber {
     /// Notifies of these lists and of all resources as if they had changed.
     pub(crate) fn everything_changed(&self, lists: ListSet) {
         for subscription in &*self.subscriptions() {
-            match subscription.subject() {
+            match &subscription.subject {
                 Subject::Lists(_) => subscription.lists_changed(lists),
                 Subject::Resource(_) => subscription.resource_updated(),
             }
@@ -341,7 +343,7 @@ impl Subscriber {
 }
 
 /// Drops the guard of a subscription, which the author's code may have written.
-pub(super) fn release(uri: &str, guard: Option<Guard>) {
+fn release(uri: &str, guard: Option<Guard>) {
     if catch_unwind(AssertUnwindSafe(|| drop(guard))).is_err() {
         report_panic(uri);
     }
@@ -381,8 +383,8 @@ const _: () = assert!((ListSet::ALL.0 as u16 | UPDATED) & !PENDING == 0, "more l
 /// A subscription is either clean or pending. The first change marks it as pending and queues it in its outbox; further
 /// changes do not queue it again. Writing its notifications makes it clean.
 #[derive(Debug)]
-pub(crate) struct Subscription {
-    pub(super) number: u64,
+struct Subscription {
+    number: u64,
     /// The pending changes, the changes that were written, and the flags, as bits.
     state: AtomicU16,
     subject: Subject,
@@ -393,7 +395,7 @@ pub(crate) struct Subscription {
 
 /// The subject of a subscription.
 #[derive(Debug)]
-pub(super) enum Subject {
+enum Subject {
     /// These lists.
     Lists(ListSet),
     /// The resource with this URI.
@@ -401,21 +403,8 @@ pub(super) enum Subject {
 }
 
 impl Subscription {
-    pub(super) fn new(number: u64, subject: Subject, subscription_id: Option<Arc<str>>, outbox: Weak<Outbox>) -> Self {
-        Self { number, state: AtomicU16::new(0), subject, subscription_id, outbox }
-    }
-
-    /// Holds notifications back until [`release`](Self::release).
-    pub(super) fn held(self) -> Self {
-        Self { state: AtomicU16::new(HELD), ..self }
-    }
-
-    pub(super) fn subject(&self) -> &Subject {
-        &self.subject
-    }
-
     /// Returns the URI of the subscribed resource.
-    pub(super) fn uri(&self) -> Option<&str> {
+    fn uri(&self) -> Option<&str> {
         match &self.subject {
             Subject::Resource(uri) => Some(uri),
             Subject::Lists(_) => None,
@@ -423,14 +412,14 @@ impl Subscription {
     }
 
     /// Marks the subscribed lists among `changed` as pending.
-    pub(super) fn lists_changed(self: &Arc<Self>, changed: ListSet) {
+    fn lists_changed(self: &Arc<Self>, changed: ListSet) {
         if let Subject::Lists(lists) = self.subject {
             self.mark(u16::from(changed.0 & lists.0));
         }
     }
 
     /// Marks the subscribed resource as pending.
-    pub(super) fn resource_updated(self: &Arc<Self>) {
+    fn resource_updated(self: &Arc<Self>) {
         self.mark(UPDATED);
     }
 
@@ -442,13 +431,13 @@ impl Subscription {
 
     /// Marks the changes that were written as pending.
     #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(super) fn repeat(self: &Arc<Self>) {
+    fn repeat(self: &Arc<Self>) {
         self.mark(self.take_written());
     }
 
     /// Returns the changes that were written, and forgets them.
     #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(super) fn take_written(&self) -> u16 {
+    fn take_written(&self) -> u16 {
         self.state.fetch_and(PENDING | HELD | ENDED, Ordering::AcqRel) >> WRITTEN & PENDING
     }
 
@@ -459,7 +448,7 @@ impl Subscription {
     }
 
     /// Queues the notifications that were held back, and stops holding notifications back.
-    pub(super) fn release(self: &Arc<Self>) {
+    fn release(self: &Arc<Self>) {
         let before = self.state.fetch_and(!HELD, Ordering::AcqRel);
         if before & HELD != 0 && before & (PENDING | ENDED) != 0 {
             self.enqueue();
@@ -467,7 +456,7 @@ impl Subscription {
     }
 
     /// Ends the subscription. Pending notifications are discarded.
-    pub(super) fn end(&self) {
+    fn end(&self) {
         self.state.fetch_or(ENDED, Ordering::AcqRel);
     }
 

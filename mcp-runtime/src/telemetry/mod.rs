@@ -23,6 +23,7 @@ use tracing::Span;
 #[cfg(feature = "log")]
 pub use self::layer::TelemetryLayer;
 pub use self::trace::{TraceCarrier, TraceContext};
+use crate::debug::debug;
 
 /// A connection to a telemetry system. Every method has a default that does nothing.
 ///
@@ -226,12 +227,7 @@ impl Unsampled {
     }
 }
 
-impl fmt::Debug for Unsampled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, is_measured, .. } = self;
-        f.debug_struct("Unsampled").field("id", id).field("is_measured", is_measured).finish_non_exhaustive()
-    }
-}
+debug!(Unsampled, self, id: self.id, is_measured: self.is_measured);
 
 /// Makes the context of an operation current on the thread, until the returned value is dropped.
 pub type EnterContext = fn(&Unsampled) -> Box<dyn Any>;
@@ -253,79 +249,38 @@ fn guarded<T: Default>(run: impl FnOnce() -> T) -> T {
 
 /// The telemetry of a server.
 #[derive(Clone)]
-pub(crate) struct SharedTelemetry(pub(crate) Arc<dyn Telemetry>);
+pub(crate) struct SharedTelemetry(Arc<dyn Telemetry>);
 
 impl SharedTelemetry {
-    #[inline]
-    fn guarded<T: Default>(&self, method: impl FnOnce(&dyn Telemetry) -> T) -> T {
-        guarded(|| method(&*self.0))
+    pub(crate) fn new(telemetry: impl Telemetry) -> Self {
+        Self(Arc::new(telemetry))
     }
-}
 
-impl Telemetry for SharedTelemetry {
-    fn connect(&self, stats: Stats) {
-        self.guarded(|telemetry| telemetry.connect(stats));
+    /// Calls a method. If it panics, returns the default.
+    #[inline]
+    pub(crate) fn call<T: Default>(&self, method: impl FnOnce(&(dyn Telemetry + 'static)) -> T) -> T {
+        guarded(|| method(&*self.0))
     }
 
     #[inline(always)]
-    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<Unsampled> {
+    pub(crate) fn unsampled(&self, trace: &TraceContext<'_>) -> Option<Unsampled> {
         // The result is large, and would be moved several times.
         let mut unsampled = None;
-        self.guarded(|telemetry| unsampled = telemetry.unsampled(trace));
+        self.call(|telemetry| unsampled = telemetry.unsampled(trace));
         unsampled
     }
 
-    fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
-        self.guarded(|telemetry| telemetry.span_created(span, trace));
+    /// Returns the trace context of a span, without values that violate their format.
+    pub(crate) fn inject(&self, span: &Span) -> TraceCarrier<'static> {
+        self.call(|telemetry| telemetry.inject(span)).into_valid()
     }
 
-    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
-        self.guarded(|telemetry| telemetry.span_continues(span, earlier));
-    }
-
-    /// Omits values that violate their format.
-    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
-        self.guarded(|telemetry| telemetry.inject(span)).into_valid()
-    }
-
-    fn server_operation(&self, operation: &Operation<'_>) {
-        self.guarded(|telemetry| telemetry.server_operation(operation));
-    }
-
-    fn client_operation(&self, operation: &Operation<'_>) {
-        self.guarded(|telemetry| telemetry.client_operation(operation));
-    }
-
-    fn task_operation(&self, operation: &Operation<'_>) {
-        self.guarded(|telemetry| telemetry.task_operation(operation));
-    }
-
-    fn session_ended(&self, session: &SessionEnd<'_>) {
-        self.guarded(|telemetry| telemetry.session_ended(session));
-    }
-
-    fn stream_ended(&self, stream: &StreamEnd) {
-        self.guarded(|telemetry| telemetry.stream_ended(stream));
-    }
-
-    fn backend_operation(&self, operation: &BackendOperation) {
-        self.guarded(|telemetry| telemetry.backend_operation(operation));
-    }
-
-    fn names_users(&self) -> bool {
-        self.guarded(|telemetry| telemetry.names_users())
-    }
-
-    fn names_users_in_log(&self) -> bool {
-        self.guarded(|telemetry| telemetry.names_users_in_log())
+    pub(crate) fn names_users(&self) -> bool {
+        self.call(|telemetry| telemetry.names_users())
     }
 }
 
-impl fmt::Debug for SharedTelemetry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Telemetry")
-    }
-}
+debug!(SharedTelemetry, self);
 
 /// A request or a notification that has been handled. All texts come from a set that clients cannot extend, so they are
 /// suitable as attributes of metrics.

@@ -2,13 +2,12 @@
 //! and from the author's function that runs when the roots of a client change.
 
 use std::{
-    future::{pending, poll_fn, ready},
-    pin::{Pin, pin},
+    future::{pending, ready},
+    pin::Pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
@@ -296,8 +295,8 @@ enum Event {
     Progress(Option<ClientProgress>),
 }
 
-/// Waits for the response to a question, and passes the client's progress on in the meantime. Waits for
-/// `default_timeout` unless the question has a timeout of its own.
+/// Waits for the response to a question, for `limit` since the latest progress of the client, and passes the progress on
+/// in the meantime.
 ///
 /// # Errors
 ///
@@ -305,10 +304,9 @@ enum Event {
 pub(super) async fn wait_for_response(
     request: &mut PendingRequest,
     question: &Question,
-    default_timeout: Duration,
+    limit: Duration,
 ) -> Result<InputResponse, Fault> {
-    let AskOptions { timeout: own_timeout, max_timeout, on_progress } = &question.options;
-    let limit = own_timeout.unwrap_or(default_timeout);
+    let AskOptions { max_timeout, on_progress, .. } = &question.options;
     let max = max_timeout.unwrap_or(limit);
     let started = Instant::now();
     let mut remaining = limit.min(max);
@@ -335,26 +333,15 @@ pub(super) async fn wait_for_response(
 /// Waits for the next event. Progress that arrives before the response is returned before it.
 async fn next_event(request: &mut PendingRequest) -> Event {
     let PendingRequest { response, progress, .. } = request;
-    let Some(progress) = progress else { return Event::Response(response.await) };
-    let received = {
-        let mut changed = pin!(progress.changed());
-        // The request is removed, and its channel closed, when the response arrives.
-        let mut is_open = true;
-        poll_fn(|cx| {
-            if is_open && let Poll::Ready(result) = changed.as_mut().poll(cx) {
-                is_open = result.is_ok();
-                if is_open {
-                    return Poll::Ready(None);
-                }
-            }
-            Pin::new(&mut *response).poll(cx).map(Some)
-        })
-        .await
-    };
-    match received {
-        Some(response) => Event::Response(response),
-        None => Event::Progress(progress.borrow().clone()),
+    if let Some(progress) = progress {
+        match race(progress.changed(), &mut *response).await {
+            Ok(Ok(())) => return Event::Progress(progress.borrow().clone()),
+            // The request is removed, and its channel closed, when the response arrives.
+            Ok(Err(_)) => {}
+            Err(response) => return Event::Response(response),
+        }
     }
+    Event::Response(response.await)
 }
 
 /// Turns the response to a request into the result that the function receives.

@@ -25,6 +25,7 @@ use crate::{
         session::Session,
     },
     error::Fault,
+    excerpt::beginning,
     handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
@@ -255,8 +256,7 @@ fn printable(text: String) -> String {
     if text.len() <= MAX_CLIENT_INFO_BYTES && !text.contains(char::is_control) {
         return text;
     }
-    let end = (0..=MAX_CLIENT_INFO_BYTES).rfind(|&end| text.is_char_boundary(end)).unwrap_or_default();
-    text[..end].replace(char::is_control, "\u{fffd}")
+    beginning(&text, MAX_CLIENT_INFO_BYTES).replace(char::is_control, "\u{fffd}")
 }
 
 /// The dialect of a request, and the options that the request itself sets.
@@ -302,9 +302,7 @@ impl RequestDialect {
             )),
         }
     }
-}
 
-impl RequestDialect {
     /// Determines the dialect of a notification, which need not name a version.
     ///
     /// # Errors
