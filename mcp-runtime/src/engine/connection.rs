@@ -260,7 +260,10 @@ impl Connection {
 
     /// Takes the messages for other replicas that must be sent before the transmission is answered.
     pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
-        self.context.take_outgoing()
+        match self.context.session.get() {
+            Some(session) if session.is_shared() => std::mem::take(&mut *self.context.outgoing.lock()),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the scopes that a transmission requires, without handling it.

@@ -144,16 +144,9 @@ impl Connection {
         let params = Params::read(message.params.as_ref());
         let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
         let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
-        let (id, batch, operation) = (&id, None, &Operation::none());
-        let request = RequestContext {
-            connection,
-            dialect: &dialect,
-            params: &params,
-            id,
-            batch,
-            registry: &registry,
-            operation,
-        };
+        let (params, id, dialect, registry) = (&params, &id, &dialect, &registry);
+        let (batch, operation) = (None, &Operation::none());
+        let request = RequestContext { connection, dialect, params, id, batch, registry, operation };
         required_scopes(&message.method, &request)
     }
 
@@ -193,16 +186,8 @@ impl Connection {
             }
         };
         operation.set_dialect(dialect.dialect);
-        let registry = connection.engine.registry();
-        let request = RequestContext {
-            connection,
-            dialect: &dialect,
-            params: &params,
-            id,
-            batch,
-            registry: &registry,
-            operation,
-        };
+        let (params, dialect, registry) = (&params, &dialect, &connection.engine.registry());
+        let request = RequestContext { connection, dialect, params, id, batch, registry, operation };
         let answered = params.meta.check_progress_token();
         match answered.and_then(|()| answer(&message.method, &request, out)) {
             Ok(()) => {

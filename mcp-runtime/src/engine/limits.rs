@@ -283,15 +283,11 @@ impl FlowControl {
 
     /// Counts a log message. Returns `false` if it exceeds the rate.
     pub(crate) fn admits_log_message(&self) -> bool {
-        match self.log_messages.admit(Instant::now()) {
-            Ok(()) => true,
-            Err(Excess { is_first, .. }) => {
-                if is_first {
-                    tracing::warn!("dropping log messages: their rate exceeds the limit of the session");
-                }
-                false
-            }
+        let Err(excess) = self.log_messages.admit(Instant::now()) else { return true };
+        if excess.is_first {
+            tracing::warn!("dropping log messages: their rate exceeds the limit of the session");
         }
+        false
     }
 
     /// Counts a `completion/complete` request.

@@ -12,7 +12,7 @@ use crate::{
             params::Params,
             source::Permit,
         },
-        subscriptions::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber},
+        subscriptions::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber, too_many_resources},
         tasks::TaskWatch,
     },
     error::Fault,
@@ -84,7 +84,7 @@ impl Filter {
     }
 
     /// Writes the filter as a JSON object.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         for name in self.lists.iter().filter_map(list_filter) {
             object.raw(&name, b"true");
@@ -137,14 +137,6 @@ fn read_strings(json: &str, name: &str, limit: usize, too_many: impl Fn() -> Fau
         strings.push(string.into_owned());
     }
     Ok(strings)
-}
-
-/// Returns the error for a subscriber with too many resources.
-pub(crate) fn too_many_resources() -> Fault {
-    let kibibytes = MAX_URI_BYTES >> 10;
-    Fault::InvalidParams(format!(
-        "too many subscriptions: the limit is {MAX_RESOURCES} resources and {kibibytes} KiB of URIs"
-    ))
 }
 
 /// An open `subscriptions/listen` request. It stays open until the client cancels it or the server shuts down.

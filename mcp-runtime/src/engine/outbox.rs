@@ -52,7 +52,7 @@ impl Outbox {
         self.poll_contents(cx, false)
     }
 
-    pub(super) fn poll_contents(&self, cx: &mut TaskContext<'_>, waits_for_lines: bool) -> Poll<()> {
+    fn poll_contents(&self, cx: &mut TaskContext<'_>, waits_for_lines: bool) -> Poll<()> {
         let mut contents = self.contents();
         let is_empty = if waits_for_lines { contents.lines.is_empty() } else { contents.is_empty() };
         if !is_empty {
@@ -83,7 +83,7 @@ impl Outbox {
         self.until(|contents| contents.readers > 0).await;
     }
 
-    pub(super) async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
+    async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
         loop {
             // Registered before the check, so that no change is missed.
             let changed = self.changed().notified();
@@ -210,7 +210,7 @@ impl Outbox {
         self.take_lines(contents, into)
     }
 
-    pub(super) fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
+    fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;
         }
@@ -224,7 +224,7 @@ impl Outbox {
         true
     }
 
-    pub(super) fn contents(&self) -> LockedContents<'_> {
+    fn contents(&self) -> LockedContents<'_> {
         LockedContents(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -423,38 +423,38 @@ impl Meter {
 
 /// The contents of an outbox, with its writers and its reader.
 #[derive(Default)]
-pub(super) struct Contents {
+struct Contents {
     /// Encoded lines.
-    pub(super) lines: Vec<u8>,
+    lines: Vec<u8>,
     /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the
     /// outbox.
-    pub(super) pending: Vec<Arc<dyn PendingNotifications>>,
+    pending: Vec<Arc<dyn PendingNotifications>>,
     /// The number of calls whose responses will arrive here.
-    pub(super) calls: u32,
+    calls: u32,
     /// The number of requests to the client that are neither answered nor withdrawn.
-    pub(super) questions: u32,
+    questions: u32,
     /// The number of listeners whose responses will arrive here.
-    pub(super) listeners: u32,
+    listeners: u32,
     /// The number of streams that carry the output to the client.
-    pub(super) readers: u32,
-    pub(super) waker: Option<Waker>,
+    readers: u32,
+    waker: Option<Waker>,
     /// Whether the waker waits for lines only.
-    pub(super) waits_for_lines: bool,
+    waits_for_lines: bool,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
-    pub(super) close_after: Option<Duration>,
+    close_after: Option<Duration>,
     /// The class of the fault with which a call ended.
-    pub(super) fault: Option<FaultClass>,
-    pub(super) meter: Option<Meter>,
+    fault: Option<FaultClass>,
+    meter: Option<Meter>,
     /// The number of bytes that `meter` includes.
     metered: usize,
     /// Whether a notification was dropped since the transport last drained the outbox.
-    pub(super) has_dropped: bool,
+    has_dropped: bool,
     /// Whether the session that the output belongs to has ended.
-    pub(super) is_closed: bool,
+    is_closed: bool,
 }
 
 /// The locked contents of an outbox. Updates the meter when dropped.
-pub(super) struct LockedContents<'a>(pub(super) MutexGuard<'a, Contents>);
+struct LockedContents<'a>(MutexGuard<'a, Contents>);
 
 impl Deref for LockedContents<'_> {
     type Target = Contents;
@@ -484,7 +484,7 @@ impl Drop for Contents {
 }
 
 impl Contents {
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.pending.is_empty()
     }
 
@@ -499,22 +499,19 @@ impl Contents {
     }
 
     /// Encodes the pending notifications.
-    pub(super) fn write_pending(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
+    fn write_pending(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             pending.write(&mut self.lines);
         }
     }
 
-    pub(super) fn push_line(&mut self, line: &[u8]) {
+    fn push_line(&mut self, line: &[u8]) {
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
         self.wake();
     }
 
-    pub(super) fn wake(&mut self) {
+    fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }

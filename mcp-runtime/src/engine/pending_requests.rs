@@ -67,16 +67,16 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Ends the operation with the response of the client: the code and the message of its error, if it is one. Codes are
-    /// counted together, since clients could invent any number of them, except for the codes that JSON-RPC defines and
-    /// that the protocol gives to clients.
-    fn end(&self, error: Option<(Option<i32>, String)>) {
-        let ending = match error {
-            None => Ending::Complete,
-            Some((Some(code @ (-32700 | -32603..=-32600 | -32002 | -1)), message)) => {
-                Ending::Fault(Fault::Custom { code, message, data: None }, None)
+    /// Ends the operation with the response of the client, and passes it to the call. Returns `false` if the call has ended
+    /// at the same time. `code` is that of an error. Codes are counted together, since clients could invent any number of
+    /// them, except for the codes that JSON-RPC defines and that the protocol gives to clients.
+    fn respond(self, code: Option<i32>, response: InputResponse) -> bool {
+        let ending = match (&response, code) {
+            (InputResponse::Result(_), _) => Ending::Complete,
+            (InputResponse::Error(message), Some(code @ (-32700 | -32603..=-32600 | -32002 | -1))) => {
+                Ending::Fault(Fault::Custom { code, message: message.clone(), data: None }, None)
             }
-            Some((code, message)) => {
+            (InputResponse::Error(message), code) => {
                 let span = &self.operation.span;
                 span.record("rpc.response.status_code", code.map(|code| code.to_string()));
                 span.record("otel.status_description", message);
@@ -84,6 +84,7 @@ impl Waiting {
             }
         };
         self.operation.end(revision::newest(), &ending);
+        self.response.send(response).is_ok()
     }
 
     /// Tells the client that its response is no longer expected.
@@ -107,26 +108,18 @@ impl PendingRequests {
     pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.remove(id));
         let Some(waiting) = waiting else { return false };
-        match response {
-            ResponseBody::Result(_) => waiting.end(None),
-            ResponseBody::Error(error) => {
-                let code = raw::member(error, "code").and_then(|code| code.parse().ok());
-                waiting.end(Some((code, error_message(error))));
-            }
-        }
-        waiting.response.send(decode_response(response)).is_ok()
+        let code = match response {
+            ResponseBody::Result(_) => None,
+            ResponseBody::Error(error) => raw::member(error, "code").and_then(|code| code.parse().ok()),
+        };
+        waiting.respond(code, decode_response(response))
     }
 
     /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
         if let Some(waiting) = self.remove(id) {
-            waiting.end(match &response {
-                InputResponse::Result(_) => None,
-                InputResponse::Error(message) => Some((None, message.clone())),
-            });
-            // The call may end at the same time.
-            let _ = waiting.response.send(response);
+            waiting.respond(None, response);
         }
     }
 

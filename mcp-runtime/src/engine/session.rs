@@ -194,7 +194,7 @@ impl Session {
     /// alive.
     pub(crate) fn record_sign_of_life(&self) {
         if let Some(liveness) = &self.liveness {
-            liveness.record();
+            liveness.is_active.store(true, Ordering::Relaxed);
         }
     }
 
@@ -346,11 +346,6 @@ impl Liveness {
         if let Some(task) = self.task.get() {
             task.abort();
         }
-    }
-
-    /// Records a sign of life.
-    fn record(&self) {
-        self.is_active.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether there has been a sign of life since the previous call.

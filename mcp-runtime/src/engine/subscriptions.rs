@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use std::{
 use crate::{
     debug::debug,
     engine::outbox::{Outbox, PendingNotifications},
+    error::Fault,
     handler::{Function, comma},
     jsonrpc::write,
     mutex::Mutex,
@@ -30,6 +31,14 @@ pub(crate) const MAX_RESOURCES: usize = 1024;
 pub(crate) const MAX_URI_BYTES: usize = 256 << 10;
 /// The maximum number of open `subscriptions/listen` requests per server. Further requests are rejected.
 const MAX_LISTENERS: usize = 10_000;
+
+/// Returns the error for a subscriber with too many resources.
+pub(crate) fn too_many_resources() -> Fault {
+    let kibibytes = MAX_URI_BYTES >> 10;
+    Fault::InvalidParams(format!(
+        "too many subscriptions: the limit is {MAX_RESOURCES} resources and {kibibytes} KiB of URIs"
+    ))
+}
 
 /// The value that the author's code returns for a subscription, until the subscription ends.
 pub(crate) type Guard = Box<dyn Any + Send + Sync>;
@@ -68,10 +77,6 @@ pub(crate) struct Subscriber {
     /// At most one for each subscription to a resource.
     guards: Mutex<BTreeMap<String, Guard>>,
 }
-
-/// The error for a subscriber that exceeds [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
-#[derive(Debug)]
-pub(crate) struct TooManyResources;
 
 impl Subscriptions {
     /// Sets the function that learns of subscriptions to resources.
@@ -141,9 +146,7 @@ impl Subscriber {
     /// Creates the subscriber of a session, which is subscribed to every list of its dialect. Its notifications are held
     /// back until [`ready`](Self::ready) is called.
     pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, dialect: &Dialect) -> Self {
-        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
-        let (subscriptions, guards) = Default::default();
-        let subscriber = Self { server, outbox, subscription_id: None, subscriptions, guards };
+        let subscriber = Self::new(server, outbox, None);
         subscriber.subscribe_lists(ListSet::listed_in(dialect), HELD);
         subscriber
     }
@@ -151,13 +154,17 @@ impl Subscriber {
     /// Creates the subscriber of a `subscriptions/listen` request, whose notifications carry the request's id. Returns
     /// `None` if the server has too many of them.
     pub(crate) fn of_request(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, id: &str) -> Option<Self> {
-        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
         if server.listeners.fetch_add(1, Ordering::AcqRel) >= MAX_LISTENERS {
             server.listeners.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
+        Some(Self::new(server, outbox, Some(id.into())))
+    }
+
+    fn new(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, subscription_id: Option<Arc<str>>) -> Self {
+        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
         let (subscriptions, guards) = Default::default();
-        Some(Self { server, outbox, subscription_id: Some(id.into()), subscriptions, guards })
+        Self { server, outbox, subscription_id, subscriptions, guards }
     }
 
     /// Subscribes to these lists and to resources. The URIs must be distinct.
@@ -165,7 +172,7 @@ impl Subscriber {
         if lists != ListSet::default() {
             self.subscribe_lists(lists, 0);
         }
-        let mut subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions.lock();
         let mut index = self.server.index_mut();
         subscriptions.extend(uris.iter().map(|uri| self.add_resource(&mut index, uri)));
         drop((index, subscriptions));
@@ -177,7 +184,7 @@ impl Subscriber {
         let on_subscribe = self.server.on_subscribe.get();
         let guard = on_subscribe.map(|function| catch_unwind(AssertUnwindSafe(|| function(uri, sees))));
         let mut guard = guard.and_then(|result| result.unwrap_or_else(|_| report_panic(uri)));
-        let subscriptions = self.subscriptions();
+        let subscriptions = self.subscriptions.lock();
         // The client may have unsubscribed meanwhile.
         if guard.is_some() && subscriptions.iter().any(|subscription| subscription.uri() == Some(uri)) {
             guard = guard.and_then(|guard| self.guards.lock().insert(uri.to_owned(), guard));
@@ -187,7 +194,7 @@ impl Subscriber {
     }
 
     fn subscribe_lists(&self, lists: ListSet, state: u16) {
-        let mut subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions.lock();
         let mut index = self.server.index_mut();
         let subscription = self.subscription(&mut index, Subject::Lists(lists), state);
         index.lists.push(Arc::clone(&subscription));
@@ -200,8 +207,8 @@ impl Subscriber {
     ///
     /// # Errors
     ///
-    /// Returns an error if the subscriber has too many subscriptions.
-    pub(crate) fn subscribe_resource(&self, uri: &str, sees: &Sees<'_>) -> Result<(), TooManyResources> {
+    /// Returns a fault if the subscriber has too many subscriptions.
+    pub(crate) fn subscribe_resource(&self, uri: &str, sees: &Sees<'_>) -> Result<(), Fault> {
         if self.insert_resource(uri)? {
             self.announce(uri, sees);
         }
@@ -209,14 +216,14 @@ impl Subscriber {
     }
 
     /// Subscribes to a resource, and returns whether the subscription is new and must be announced.
-    fn insert_resource(&self, uri: &str) -> Result<bool, TooManyResources> {
-        let mut subscriptions = self.subscriptions();
+    fn insert_resource(&self, uri: &str) -> Result<bool, Fault> {
+        let mut subscriptions = self.subscriptions.lock();
         let known = || subscriptions.iter().filter_map(|subscription| subscription.uri());
         if known().any(|known| known == uri) {
             return Ok(false);
         }
         if known().count() >= MAX_RESOURCES || known().map(str::len).sum::<usize>() + uri.len() > MAX_URI_BYTES {
-            return Err(TooManyResources);
+            return Err(too_many_resources());
         }
         let subscription = self.add_resource(&mut self.server.index_mut(), uri);
         subscriptions.push(subscription);
@@ -237,7 +244,7 @@ impl Subscriber {
 
     /// Ends the subscription to a resource, and returns its guard, which must be released.
     fn remove_resource(&self, uri: &str) -> Option<Guard> {
-        let mut subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions.lock();
         let at = subscriptions.iter().position(|subscription| subscription.uri() == Some(uri))?;
         let subscription = subscriptions.swap_remove(at);
         self.server.index_mut().remove(&subscription);
@@ -255,12 +262,12 @@ impl Subscriber {
 
     /// Queues the notifications that were held back, and stops holding notifications back.
     pub(crate) fn ready(&self) {
-        self.subscriptions().iter().for_each(Subscription::release);
+        self.subscriptions.lock().iter().for_each(Subscription::release);
     }
 
     /// Ends all subscriptions. Notifications that are already pending are still sent.
     pub(crate) fn unsubscribe_all(&self) {
-        let mut subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions.lock();
         let mut index = self.server.index_mut();
         subscriptions.iter().for_each(|subscription| index.remove(subscription));
         subscriptions.clear();
@@ -279,10 +286,6 @@ impl Subscriber {
             outbox: Weak::clone(&self.outbox),
         })
     }
-
-    fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
-        self.subscriptions.lock()
-    }
 }
 
 /// The changes that other replicas announce, or that this replica may have missed.
@@ -300,14 +303,15 @@ impl Subscriber {
     /// Returns a function that tells the author's code, for the caller to run without locks. It considers all functions,
     /// since the record of a session does not tell which of them the client sees.
     pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) -> impl FnOnce() + use<'_> {
-        let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
+        let known =
+            self.subscriptions.lock().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
         let ended = known.iter().filter(|uri| !uris.contains(uri));
         let ended: Vec<_> = ended.map(|uri| (uri.clone(), self.remove_resource(uri))).collect();
         let mut added = uris.to_vec();
         added.retain(|uri| self.insert_resource(uri).unwrap_or_default());
         if since.is_some_and(|since| since != self.updates()) {
             let is_new = |uri: &str| added.iter().any(|added| added == uri);
-            let subscriptions = self.subscriptions();
+            let subscriptions = self.subscriptions.lock();
             for subscription in subscriptions.iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
                 subscription.resource_updated();
             }
@@ -321,19 +325,19 @@ impl Subscriber {
     /// Notifies again of the changes that were written since the last [acknowledgement](Self::acknowledge), because the
     /// client may not have received the notifications.
     pub(crate) fn repeat(&self) {
-        self.subscriptions().iter().for_each(Subscription::repeat);
+        self.subscriptions.lock().iter().for_each(Subscription::repeat);
     }
 
     /// Records that the client has received all notifications that were written.
     pub(crate) fn acknowledge(&self) {
-        for subscription in &*self.subscriptions() {
+        for subscription in &*self.subscriptions.lock() {
             let _ = subscription.take_written();
         }
     }
 
     /// Notifies of these lists and of all resources as if they had changed.
     pub(crate) fn everything_changed(&self, lists: ListSet) {
-        for subscription in &*self.subscriptions() {
+        for subscription in &*self.subscriptions.lock() {
             match &subscription.subject {
                 Subject::Lists(_) => subscription.lists_changed(lists),
                 Subject::Resource(_) => subscription.resource_updated(),
@@ -356,7 +360,7 @@ fn report_panic(uri: &str) -> Option<Guard> {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        self.subscriptions().iter().for_each(|subscription| subscription.end());
+        self.subscriptions.lock().iter().for_each(|subscription| subscription.end());
         self.unsubscribe_all();
         self.discard_ended();
         if self.subscription_id.is_some() {

@@ -67,13 +67,9 @@ impl LiveRequester {
             once: OnceValues::default(),
         }
     }
-
-    /// Returns the session, unless it has ended.
-    fn open_session(&self) -> Option<Arc<Session>> {
-        open_session(&self.session)
-    }
 }
 
+/// Returns a session, unless it has ended.
 fn open_session(session: &Weak<Session>) -> Option<Arc<Session>> {
     session.upgrade().filter(|session| !session.has_ended())
 }
@@ -87,7 +83,7 @@ impl ClientRequester for LiveRequester {
         if let Err(fault) = question.check_capabilities(&self.info.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
-        let Some(session) = self.open_session() else { return Box::pin(ready(Err(session_ended()))) };
+        let Some(session) = open_session(&self.session) else { return Box::pin(ready(Err(session_ended()))) };
         if let Some(known) = session.roots.answer(&question).filter(|answer| check(answer).is_ok()) {
             return Box::pin(ready(Ok(known)));
         }
@@ -154,11 +150,11 @@ impl SessionPeer for LiveRequester {
     }
 
     fn has_ended(&self) -> bool {
-        self.open_session().is_none()
+        open_session(&self.session).is_none()
     }
 
     fn ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let session = self.open_session();
+        let session = open_session(&self.session);
         Box::pin(async move {
             if let Some(session) = session {
                 session.ended().await;
@@ -167,7 +163,7 @@ impl SessionPeer for LiveRequester {
     }
 
     fn is_reachable(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
-        let session = self.open_session().filter(|session| session.is_initialized());
+        let session = open_session(&self.session).filter(|session| session.is_initialized());
         Box::pin(async move {
             match session {
                 Some(session) => session.is_read().await,

@@ -3,7 +3,7 @@
 //! The engine decides, and the transport tells the client. Messages without a source, as over stdio, need no scopes.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Instant,
 };
 
@@ -29,6 +29,7 @@ use crate::{
     handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
+    mutex::Mutex,
     registry::Registry,
     revision::{self, Dialect, Feature},
 };
@@ -102,18 +103,7 @@ impl ConnectionContext {
     /// Keeps a message for the other replicas, if they know the session.
     pub(crate) fn tell_replicas(&self, message: impl FnOnce() -> SessionMessage) {
         if self.session.get().is_some_and(|session| session.is_shared()) {
-            self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).push(message());
-        }
-    }
-
-    /// Takes the messages for the other replicas.
-    #[cfg(feature = "http")]
-    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
-        match self.session.get() {
-            Some(session) if session.is_shared() => {
-                std::mem::take(&mut *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
-            }
-            _ => Vec::new(),
+            self.outgoing.lock().push(message());
         }
     }
 }
