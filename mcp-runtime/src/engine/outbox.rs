@@ -269,12 +269,6 @@ impl Outbox {
         contents.wake();
     }
 
-    /// Becomes ready when there are encoded lines.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.poll_contents(cx, true)
-    }
-
     /// Becomes ready when there is something to [`drain`](Self::drain), or when every call has finished.
     pub(crate) fn poll_output_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let output = self.poll_output_or_close_request(cx);
@@ -316,15 +310,22 @@ impl Outbox {
     pub(crate) fn fault(&self) -> Option<FaultClass> {
         self.contents().fault
     }
+}
+
+/// The output of a session whose streams are stored, which takes lines and pending notifications separately.
+#[cfg(all(feature = "cluster", feature = "http"))]
+impl Outbox {
+    /// Becomes ready when there are encoded lines.
+    pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.poll_contents(cx, true)
+    }
 
     /// Waits until there are pending notifications, or the output is closed.
-    #[cfg(feature = "cluster")]
     pub(crate) async fn until_pending(&self) {
         self.until(|contents| contents.is_closed || !contents.pending.is_empty()).await;
     }
 
     /// Encodes the pending notifications at the end of a buffer. Leaves the lines.
-    #[cfg(feature = "cluster")]
     pub(crate) fn drain_pending(&self, into: &mut Vec<u8>) {
         // Written without the lock, under which a subscription queues itself.
         let pending = std::mem::take(&mut self.contents().pending);
@@ -332,7 +333,6 @@ impl Outbox {
     }
 
     /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.
-    #[cfg(feature = "cluster")]
     pub(crate) fn drain_lines(&self, into: &mut Vec<u8>) -> bool {
         self.take_lines(self.contents(), into)
     }

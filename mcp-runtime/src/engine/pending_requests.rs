@@ -115,36 +115,6 @@ impl PendingRequests {
         waiting.respond(code, decode_response(response))
     }
 
-    /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
-        if let Some(waiting) = self.remove(id) {
-            waiting.respond(None, response);
-        }
-    }
-
-    /// Returns whether a call is waiting for the response to a request.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn is_waiting(&self, id: u64) -> bool {
-        self.table().state.lock().waiting.contains_key(&id)
-    }
-
-    /// Returns the ids of the requests that the client has not yet responded to.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn ids(&self) -> Vec<u64> {
-        self.table().state.lock().waiting.keys().copied().collect()
-    }
-
-    /// Cancels the requests with these ids: no other replica passes their responses on.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
-        let mut state = self.table().state.lock();
-        let (lost, kept) = std::mem::take(&mut state.waiting).into_iter().partition(|(id, _)| is_lost(*id));
-        state.waiting = kept;
-        drop(state);
-        cancel_all(lost);
-    }
-
     /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
     pub(in crate::engine) fn has_numbers(&self) -> bool {
         self.table().replicas.get().is_none_or(|replicas| replicas.slot().is_some())
@@ -154,12 +124,6 @@ impl PendingRequests {
     #[cfg(feature = "ask")]
     pub(in crate::engine) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
         self.table().replicas.get()
-    }
-
-    /// Numbers requests so that every replica can find the replica that has sent them.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
-        let _ = self.table().replicas.set(Arc::clone(replicas));
     }
 
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
@@ -181,14 +145,35 @@ impl PendingRequests {
         cancel_all(waiting);
     }
 
-    /// Adds a request to the table and sends it. `encode` receives its id and writes it. The table stays
-    /// locked, so that a cancellation never precedes its request.
+    /// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
+    /// progress, with the id of the request as the token. The operation ends with the response.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
+    /// not read.
+    pub(in crate::engine) fn send_request(
+        self: &Arc<Self>,
+        operation: Operation,
+        outbox: &Arc<Outbox>,
+        message: (&str, &str),
+        wants_progress: bool,
+    ) -> Result<PendingRequest, Fault> {
+        let (sender, progress) = wants_progress.then(|| watch::channel(None)).unzip();
+        // Counted before it is sent, so that its stream does not end in between.
+        outbox.open_question();
+        let (id, response) = self.send(outbox, sender, operation, message).inspect_err(|_| outbox.close_question())?;
+        Ok(PendingRequest { id, response, progress, pending: Arc::clone(self), outbox: Arc::clone(outbox) })
+    }
+
+    /// Adds a request to the table and sends it. The table stays locked, so that a cancellation never precedes its
+    /// request.
     fn send(
         &self,
         outbox: &Arc<Outbox>,
         progress: Option<ProgressSender>,
         operation: Operation,
-        encode: impl FnOnce(u64, &TraceCarrier<'_>) -> Vec<u8>,
+        (method, params): (&str, &str),
     ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
         // The author's code, which must not run under the lock.
         let carrier = operation.carrier();
@@ -208,7 +193,7 @@ impl PendingRequests {
         };
         state.last_id = id;
         operation.0.set_request_id(id);
-        let message = encode(id, &carrier);
+        let message = encode_request(id, method, params, progress.is_some(), &carrier);
         if message.len() > MAX_UNREAD_BYTES {
             let size = message.len();
             let error =
@@ -229,6 +214,41 @@ impl PendingRequests {
     /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
     fn remove(&self, id: u64) -> Option<Waiting> {
         self.table().state.lock().waiting.remove(&id)
+    }
+}
+
+/// The parts that only sessions of several replicas need.
+#[cfg(all(feature = "cluster", feature = "http"))]
+impl PendingRequests {
+    /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
+    pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
+        if let Some(waiting) = self.remove(id) {
+            waiting.respond(None, response);
+        }
+    }
+
+    /// Returns whether a call is waiting for the response to a request.
+    pub(crate) fn is_waiting(&self, id: u64) -> bool {
+        self.table().state.lock().waiting.contains_key(&id)
+    }
+
+    /// Returns the ids of the requests that the client has not yet responded to.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.table().state.lock().waiting.keys().copied().collect()
+    }
+
+    /// Cancels the requests with these ids: no other replica passes their responses on.
+    pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
+        let mut state = self.table().state.lock();
+        let (lost, kept) = std::mem::take(&mut state.waiting).into_iter().partition(|(id, _)| is_lost(*id));
+        state.waiting = kept;
+        drop(state);
+        cancel_all(lost);
+    }
+
+    /// Numbers requests so that every replica can find the replica that has sent them.
+    pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
+        let _ = self.table().replicas.set(Arc::clone(replicas));
     }
 }
 
@@ -270,30 +290,6 @@ fn error_message(error: &str) -> String {
 /// Returns the error of a request whose session has ended.
 pub(crate) fn session_ended() -> Fault {
     Fault::internal("the session has ended")
-}
-
-impl PendingRequests {
-    /// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
-    /// progress, with the id of the request as the token. The operation ends with the response.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
-    /// not read.
-    pub(in crate::engine) fn send_request(
-        self: &Arc<Self>,
-        operation: Operation,
-        outbox: &Arc<Outbox>,
-        (method, params): (&str, &str),
-        wants_progress: bool,
-    ) -> Result<PendingRequest, Fault> {
-        let (sender, progress) = wants_progress.then(|| watch::channel(None)).unzip();
-        // Counted before it is sent, so that its stream does not end in between.
-        outbox.open_question();
-        let encode = |id, trace: &TraceCarrier<'_>| encode_request(id, method, params, wants_progress, trace);
-        let (id, response) = self.send(outbox, sender, operation, encode).inspect_err(|_| outbox.close_question())?;
-        Ok(PendingRequest { id, response, progress, pending: Arc::clone(self), outbox: Arc::clone(outbox) })
-    }
 }
 
 fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool, trace: &TraceCarrier<'_>) -> Vec<u8> {

@@ -43,7 +43,7 @@ pub(crate) struct Engine {
     changing: Mutex<()>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
-    sessions: Arc<Sessions>,
+    pub(super) sessions: Arc<Sessions>,
     recent_infos: RecentInfos,
     pub(crate) peer_rates: PeerRates,
     /// Whether the server declares that its lists may change.
@@ -211,11 +211,6 @@ impl Engine {
     /// Returns the number of log messages that [`log`](Self::log) could not send.
     pub(crate) fn dropped_log_messages(&self) -> u64 {
         self.sessions.dropped_log_messages()
-    }
-
-    /// Returns the number of sessions that have not ended.
-    pub(super) fn open_session_count(&self) -> usize {
-        self.sessions.open().count()
     }
 
     /// Returns the sessions that have not ended.
