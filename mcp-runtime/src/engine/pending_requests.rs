@@ -67,9 +67,11 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Ends the operation with the response of the client, and passes it to the call. Returns `false` if the call has ended
-    /// at the same time. `code` is that of an error. Codes are counted together, since clients could invent any number of
-    /// them, except for the codes that JSON-RPC defines and that the protocol gives to clients.
+    /// Ends the operation with the response of the client, and passes it to the call. Returns `false` if the call has
+    /// ended at the same time.
+    ///
+    /// `code` is that of an error. Codes are counted together, since clients could invent any number of them, except for
+    /// the codes that JSON-RPC defines and that the protocol gives to clients.
     fn respond(self, code: Option<i32>, response: InputResponse) -> bool {
         let ending = match (&response, code) {
             (InputResponse::Result(_), _) => Ending::Complete,

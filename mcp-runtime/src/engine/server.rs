@@ -145,8 +145,8 @@ impl Engine {
             .description(dialect, || self.profile.describe(dialect, registry.capabilities(), self.announces_changes()))
     }
 
-    /// Opens a session with its outbox for messages that belong to no request, and starts to ping its client. `network` is
-    /// the transport of its `initialize`, if that was handled by this process.
+    /// Opens a session with its outbox for messages that belong to no request, and starts to ping its client. `network`
+    /// is the transport of its `initialize`, if that was handled by this process.
     pub(super) fn open_session(
         &self,
         info: SessionInfo,

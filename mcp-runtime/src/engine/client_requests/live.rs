@@ -1,5 +1,5 @@
-//! Sends requests to the client and waits for their responses, in revisions in which servers can send requests: from calls,
-//! and from the author's function that runs when the roots of a client change.
+//! Sends requests to the client and waits for their responses, in revisions in which servers can send requests: from
+//! calls, and from the author's function that runs when the roots of a client change.
 
 use std::{
     future::{pending, ready},
@@ -222,7 +222,7 @@ impl Session {
     /// # Errors
     ///
     /// Fails if the notification does not arrive within `limit`, or if the session ends first.
-    pub(super) async fn until_initialized(&self, limit: Duration) -> Result<(), Fault> {
+    async fn until_initialized(&self, limit: Duration) -> Result<(), Fault> {
         if self.is_initialized() {
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl Session {
     /// # Errors
     ///
     /// Fails if the client does not open a stream for them within `limit`, or if the session ends first.
-    pub(super) async fn until_read(&self, limit: Duration) -> Result<Arc<Outbox>, Fault> {
+    async fn until_read(&self, limit: Duration) -> Result<Arc<Outbox>, Fault> {
         if self.outbox.has_reader() {
             return Ok(Arc::clone(&self.outbox));
         }
@@ -268,7 +268,7 @@ impl Session {
 
     /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
     /// if the backend fails.
-    pub(super) async fn is_read(&self) -> bool {
+    async fn is_read(&self) -> bool {
         self.outbox.has_reader() || self.is_read_elsewhere().await
     }
 
@@ -291,13 +291,13 @@ enum Event {
     Progress(Option<ClientProgress>),
 }
 
-/// Waits for the response to a question, for `limit` since the latest progress of the client, and passes the progress on
-/// in the meantime.
+/// Waits for the response to a question, and passes the client's progress on in the meantime. Waits for `limit`, which
+/// starts again with each progress if the question has a maximum.
 ///
 /// # Errors
 ///
 /// Returns [`Fault::AnswerTimeout`] if there is no response in time, and another fault if the session ends.
-pub(super) async fn wait_for_response(
+async fn wait_for_response(
     request: &mut PendingRequest,
     question: &Question,
     limit: Duration,

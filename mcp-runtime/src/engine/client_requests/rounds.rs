@@ -1,5 +1,5 @@
-//! Calls that end with questions, and run again when the client repeats the request with responses; and the choice between
-//! this and requests that are sent while the call waits.
+//! Calls that end with questions, and run again when the client repeats the request with responses; and the choice
+//! between this and requests that are sent while the call waits.
 //!
 //! See [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
 
