@@ -11,7 +11,7 @@ use super::{
     RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, forward_logs,
     forward_records, forward_topics,
 };
-use crate::telemetry::{BackendOperation, SharedTelemetry, Telemetry as _};
+use crate::telemetry::{BackendOperation, SharedTelemetry};
 
 /// A shared backend, and the telemetry that records its operations.
 pub(crate) struct MeasuredBackend {
@@ -53,7 +53,7 @@ struct Measure<'a> {
 impl Drop for Measure<'_> {
     fn drop(&mut self) {
         let operation = BackendOperation { name: self.name, error_type: self.error, duration: self.start.elapsed() };
-        self.telemetry.backend_operation(&operation);
+        self.telemetry.call(|telemetry| telemetry.backend_operation(&operation));
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::replica::Replica;
 use crate::{
-    engine::{ReplicaHandler, SessionLog},
+    engine::{ReplicaHandler, Sessions},
     model::Level,
     mutex::Mutex,
     random,
@@ -29,7 +29,7 @@ pub(crate) struct SharedLog {
     /// Distinguishes this process from the other processes.
     id: String,
     /// Delivers the messages that other processes announce, once the server is built.
-    log: OnceLock<Arc<SessionLog>>,
+    sessions: OnceLock<Arc<Sessions>>,
     waiting: Mutex<Waiting>,
     changed: Notify,
 }
@@ -45,7 +45,7 @@ impl SharedLog {
         let shared = Arc::new(Self {
             replica: Arc::clone(replica),
             id: random::id().unwrap_or_default(),
-            log: OnceLock::new(),
+            sessions: OnceLock::new(),
             waiting: Mutex::default(),
             changed: Notify::new(),
         });
@@ -54,9 +54,9 @@ impl SharedLog {
         shared
     }
 
-    /// Sets the log that delivers the messages of other processes.
-    pub(super) fn connect(&self, log: &Arc<SessionLog>) {
-        let _ = self.log.set(Arc::clone(log));
+    /// Sets the sessions that receive the messages of other processes.
+    pub(super) fn connect(&self, sessions: &Arc<Sessions>) {
+        let _ = self.sessions.set(Arc::clone(sessions));
     }
 
     /// Announces a message. Returns `false` if it was dropped because too many are waiting.
@@ -101,8 +101,8 @@ impl ReplicaHandler for SharedLog {
         let mut parts = payload.splitn(3, |byte| *byte == b' ');
         let (Some(from), Some(level), Some(message)) = (parts.next(), parts.next(), parts.next()) else { return };
         let level = std::str::from_utf8(level).ok().and_then(|level| level.parse().ok());
-        if let Some((level, log)) = level.zip(self.log.get()).filter(|_| from != self.id.as_bytes()) {
-            log.send(level, message);
+        if let Some((level, sessions)) = level.zip(self.sessions.get()).filter(|_| from != self.id.as_bytes()) {
+            sessions.log(level, message);
         }
     }
 

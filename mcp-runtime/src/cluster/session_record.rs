@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use crate::{
     backend::{BackendError, RecordVersion, Timestamp},
     engine::{
-        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange,
-        SessionInfo, restore_session,
+        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
     },
     handler::{ClientInfo, ClientProgress},
     mutex::Mutex,
@@ -125,7 +124,7 @@ impl SessionRecord {
             principal: self.principal.as_deref().map(Into::into),
         };
         let declared = Declared { announces_changes: self.announces_changes, logging: self.declares_logging };
-        let session = restore_session(engine, info, declared);
+        let session = engine.restore_session(info, declared);
         adopt(&session, self.roots, self)();
         // This process may have missed changes since the session was opened.
         if let Some(subscriber) = &session.subscriber {

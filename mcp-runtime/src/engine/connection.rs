@@ -1,34 +1,18 @@
 use std::{
     future::pending,
-    sync::{Arc, Mutex, OnceLock},
+    sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Instant,
 };
 
-use super::{
-    call::{
-        batch::Batch,
-        running::{self, Clock},
-    },
-    dispatch,
-    methods::{entries, required_scopes::required_scopes},
-    outbox::Outbox,
-    pending_requests::decode_response,
-    rates::FlowControl,
-    replicas::SessionMessage,
-    request::{
-        context::{ConnectionContext, RequestContext, RequestDialect},
-        operation::{Ending, Operation},
-        params::Params,
-    },
-    server::Engine,
-    session::Session,
-};
+#[cfg(feature = "http")]
+use super::{call::in_flight::InFlight, replicas::SessionMessage, request::source::RequestSource, session::Session};
+use super::{limits::FlowControl, outbox::Outbox, request::context::ConnectionContext, server::Engine};
+#[cfg(feature = "http")]
+use crate::{auth::Scopes, jsonrpc::Message};
 use crate::{
-    auth::Scopes,
     error::{Fault, FaultClass},
-    jsonrpc::{Id, Incoming, Malformed, Message, ResponseBody, Transmission, parse},
-    registry::Registry,
+    jsonrpc::{Id, Incoming, Transmission, parse},
     revision::{self, Dialect},
 };
 
@@ -55,25 +39,30 @@ pub(crate) struct ReceiveOutcome {
 }
 
 impl ReceiveOutcome {
-    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, fault: None };
-    const MALFORMED: Self = Self { is_malformed: true, ..Self::REQUEST };
-    const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
+    pub(super) const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, fault: None };
+    pub(super) const MALFORMED: Self = Self { is_malformed: true, ..Self::REQUEST };
+    pub(super) const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
 }
 
 /// The ids of the requests of a transmission.
 #[derive(Debug, Default)]
 pub(crate) struct RequestIds {
     /// The first id, so that a transmission that is not a batch allocates nothing.
-    pub(super) first: Option<Id>,
-    pub(super) others: Vec<Id>,
+    first: Option<Id>,
+    others: Vec<Id>,
 }
 
 impl RequestIds {
-    fn push(&mut self, id: Id) {
+    pub(super) fn push(&mut self, id: Id) {
         match self.first {
             None => self.first = Some(id),
             Some(_) => self.others.push(id),
         }
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Id> {
+        self.first.iter().chain(&self.others)
     }
 }
 
@@ -103,21 +92,9 @@ impl Connection {
 
     pub(super) fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
         let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
-        let context = ConnectionContext {
-            engine,
-            session: OnceLock::new(),
-            in_flight: Arc::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
-            flow,
-            source: None,
-            is_single_exchange,
-            is_stdio: false,
-            clock: Clock::new(now),
-            outgoing: Mutex::default(),
-            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
-            round_states: OnceLock::new(),
-        };
-        Self { context }
+        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
+        let context = ConnectionContext::new(now, engine, Arc::default(), flow, outbox);
+        Self { context: ConnectionContext { is_single_exchange, ..context } }
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
@@ -228,12 +205,7 @@ impl Connection {
         self.context.in_flight.fail_all(fault);
     }
 
-    #[cfg(feature = "testing")]
-    pub(crate) fn shared_engine(&self) -> Arc<Engine> {
-        Arc::clone(&self.context.engine)
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.context.engine
     }
 
@@ -246,211 +218,63 @@ impl Connection {
     pub(super) fn default_dialect(&self) -> &'static Dialect {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
+}
 
-    pub(super) fn handle(
-        &mut self,
-        message: Result<Incoming<'_>, Malformed>,
-        batch: Option<&Arc<Batch>>,
-        ids: &mut RequestIds,
-        out: &mut Vec<u8>,
-    ) -> ReceiveOutcome {
-        let (id, fault) = match message {
-            Ok(Incoming::Request(message, id)) => {
-                ids.push(id.clone());
-                return self.request(&message, &id, batch, out);
-            }
-            Ok(Incoming::Notification(message)) => return self.notification(&message),
-            Ok(Incoming::Response(id, answer)) => {
-                if let Some((session, id)) = self.context.session.get().zip(id) {
-                    self.response(session, &id, answer);
-                }
-                return ReceiveOutcome::RESPONSE;
-            }
-            Err(Malformed::Parse(reason)) => (None, Fault::Parse(reason)),
-            Err(Malformed::Invalid(id, reason)) => (id, Fault::InvalidRequest(reason.to_owned())),
-        };
-        running::write_error(out, self.default_dialect(), id.as_ref(), &fault);
-        ReceiveOutcome::MALFORMED
+/// Connections for a single exchange over HTTP.
+#[cfg(feature = "http")]
+impl Connection {
+    /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
+    /// that belong to no request.
+    pub(crate) fn for_exchange(now: Instant, engine: Arc<Engine>) -> Self {
+        Self::without_session(now, engine, true)
     }
 
-    fn notification(&self, message: &Message<'_>) -> ReceiveOutcome {
-        let params = Params::read(message.params.as_ref());
-        let operation = Operation::start(&self.context, &message.method, &params, None);
-        let _entered = operation.enter();
-        let source = self.context.source.as_deref();
-        let determined = RequestDialect::of_notification(self.session_dialect(), source, &params);
-        let dialect = determined.as_ref().ok().map(|determined| determined.dialect);
-        if let Some(dialect) = dialect {
-            operation.set_dialect(dialect);
-        }
-        let registry = self.context.engine.registry();
-        let called = if registry.method(&message.method).is_some() {
-            determined.and_then(|dialect| self.notify_method(&message.method, &params, &registry, &operation, dialect))
-        } else {
-            dispatch::notification(&self.context, &message.method, &params);
-            Ok(())
-        };
-        let fault = called.as_ref().err().and_then(Fault::class);
-        let ending = match called {
-            Ok(()) => Ending::Complete,
-            Err(fault) => {
-                tracing::warn!(method = &*message.method, error = fault.to_string(), "a notification was rejected");
-                Ending::Fault(fault, None)
-            }
-        };
-        operation.end(dialect.unwrap_or_else(revision::newest), &ending);
-        ReceiveOutcome { fault, ..ReceiveOutcome::default() }
+    /// Creates a connection for a single exchange of an open session, with its own outbox.
+    pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
+        let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
+        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
+        let context = ConnectionContext::new(now, engine, in_flight, flow, outbox);
+        let session = std::sync::OnceLock::from(session);
+        Self { context: ConnectionContext { session, is_single_exchange: true, ..context } }
     }
 
-    /// Calls the method of an extension for a notification. Its messages to the client belong to no request, and its result is
-    /// dropped.
-    ///
-    /// # Errors
-    ///
-    /// Returns the fault with which the call was rejected.
-    fn notify_method(
-        &self,
-        method: &str,
-        params: &Params<'_>,
-        registry: &Arc<Registry>,
-        operation: &Operation,
-        dialect: RequestDialect,
-    ) -> Result<(), Fault> {
-        let ConnectionContext {
-            engine,
-            session,
-            in_flight,
-            flow,
-            outbox,
-            source,
-            is_single_exchange,
-            is_stdio,
-            clock,
-            ..
-        } = &self.context;
-        let outbox = match session.get() {
-            Some(session) => Arc::clone(&session.outbox),
-            None if *is_single_exchange => {
-                let outbox = Outbox::new(Arc::clone(flow));
-                outbox.close();
-                Arc::new(outbox)
-            }
-            None => Arc::clone(outbox),
-        };
-        let connection = &ConnectionContext {
-            engine: Arc::clone(engine),
-            session: session.clone(),
-            in_flight: Arc::clone(in_flight),
-            flow: Arc::clone(flow),
-            outbox,
-            source: source.clone(),
-            is_single_exchange: *is_single_exchange,
-            is_stdio: *is_stdio,
-            clock: Clock::new(clock.last()),
-            outgoing: Mutex::default(),
-            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
-            round_states: OnceLock::new(),
-        };
-        let (id, batch) = (&Id::of_notification(), None);
-        let request = RequestContext { connection, dialect: &dialect, params, id, batch, registry, operation };
-        entries::call_method(method, &request, &mut Vec::new())
+    /// Sets the source of the messages that follow.
+    pub(crate) fn set_source(&mut self, source: Arc<dyn RequestSource>) {
+        self.context.source = Some(source);
     }
 
-    /// Passes a response to the call that waits for it, here or on another replica.
-    fn response(&self, session: &Session, id: &Id, answer: ResponseBody<'_>) {
-        if session.pending_requests.respond(id, answer) {
-            return;
-        }
-        tracing::debug!("a response to a request that is unknown here, or was withdrawn");
-        if let Ok(id) = id.as_json().parse() {
-            self.context.tell_replicas(|| SessionMessage::Answer(id, decode_response(answer)));
+    /// Returns the session that was opened on this connection.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.context.session.get()
+    }
+
+    /// Returns the calls in flight.
+    pub(crate) fn in_flight_table(&self) -> Arc<InFlight> {
+        Arc::clone(&self.context.in_flight)
+    }
+
+    /// Returns the outbox, which receives the responses that [`receive`](Self::receive) does not write.
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.context.outbox
+    }
+
+    /// Takes the messages for other replicas that must be sent before the transmission is answered.
+    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
+        match self.context.session.get() {
+            Some(session) if session.is_shared() => std::mem::take(&mut *self.context.outgoing.lock()),
+            _ => Vec::new(),
         }
     }
 
-    /// Returns the scopes that a message requires.
-    pub(super) fn scopes_of(&self, message: Result<Incoming<'_>, Malformed>) -> Scopes {
-        let connection = &self.context;
-        let registry = connection.engine.registry();
-        let (message, id) = match message {
-            Ok(Incoming::Request(message, id)) => (message, id),
-            Ok(Incoming::Notification(message)) if registry.method(&message.method).is_some() => {
-                (message, Id::of_notification())
+    /// Returns the scopes that a transmission requires, without handling it.
+    pub(crate) fn required_scopes(&self, bytes: &[u8]) -> Scopes {
+        match std::str::from_utf8(without_bom(bytes)).map(parse) {
+            Ok(Transmission::One(message)) => self.scopes_of(message),
+            Ok(Transmission::Batch(messages)) => {
+                let messages = messages.take(self.context.engine.profile.limits.batch_messages);
+                messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))))
             }
-            _ => return Scopes::default(),
-        };
-        let params = Params::read(message.params.as_ref());
-        let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
-        let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
-        let (id, batch, operation) = (&id, None, &Operation::none());
-        let request = RequestContext {
-            connection,
-            dialect: &dialect,
-            params: &params,
-            id,
-            batch,
-            registry: &registry,
-            operation,
-        };
-        required_scopes(&message.method, &request)
-    }
-
-    /// Writes an error response without an id.
-    pub(super) fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
-        running::write_error(out, self.default_dialect(), None, fault);
-        out.push(b'\n');
-        ReceiveOutcome::MALFORMED
-    }
-
-    fn request(
-        &mut self,
-        message: &Message<'_>,
-        id: &Id,
-        batch: Option<&Arc<Batch>>,
-        out: &mut Vec<u8>,
-    ) -> ReceiveOutcome {
-        let connection = &self.context;
-        let params = Params::read(message.params.as_ref());
-        let operation = &Operation::start(connection, &message.method, &params, Some(id));
-        let _entered = operation.enter();
-        let reject = |out: &mut Vec<u8>, dialect: &'static Dialect, fault: Fault| {
-            running::write_error(out, dialect, Some(id), &fault);
-            operation.end(dialect, &Ending::Fault(fault, None));
-        };
-        if connection.in_flight.has(id) {
-            reject(out, self.default_dialect(), running::duplicate_id(id));
-            return ReceiveOutcome::REQUEST;
-        }
-        let session = self.session_dialect();
-        let dialect = match RequestDialect::determine(session, connection.source.as_deref(), &message.method, &params) {
-            Ok(dialect) => dialect,
-            Err(fault) => {
-                // The request names the version, or it belongs to no session.
-                reject(out, revision::newest(), fault);
-                return ReceiveOutcome::MALFORMED;
-            }
-        };
-        operation.set_dialect(dialect.dialect);
-        let registry = connection.engine.registry();
-        let request = RequestContext {
-            connection,
-            dialect: &dialect,
-            params: &params,
-            id,
-            batch,
-            registry: &registry,
-            operation,
-        };
-        let answered = params.meta.check_progress_token();
-        match answered.and_then(|()| dispatch::request(&message.method, &request, out)) {
-            Ok(()) => {
-                operation.end(dialect.dialect, &Ending::Complete);
-                ReceiveOutcome::REQUEST
-            }
-            Err(fault) => {
-                let class = fault.class();
-                reject(out, dialect.dialect, fault);
-                ReceiveOutcome { fault: class, ..ReceiveOutcome::REQUEST }
-            }
+            Err(_) => Scopes::default(),
         }
     }
 }
@@ -466,6 +290,35 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.context.is_single_exchange {
             self.end();
+        }
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+    use crate::server::Server;
+
+    #[test]
+    fn the_ids_of_all_requests_of_a_transmission_are_known() {
+        const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+        let server = Server::empty("test", "1.0.0").build().unwrap();
+        let mut connection = Connection::new(Arc::clone(server.engine()));
+        for (message, expected) in [
+            (INITIALIZE, &["0"][..]),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &["1"]),
+            ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"\",\"method\":\"ping\"}", &[r#""a\"""#]),
+            (r#"{"jsonrpc":"2.0","method":"ping"}"#, &[]),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"b"},
+                {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":3,"result":{}}]"#,
+                &["1", "2"],
+            ),
+            (r#"[{"jsonrpc":"2.0","method":"b"}]"#, &[]),
+        ] {
+            let mut ids = RequestIds::default();
+            connection.receive(message.as_bytes(), Instant::now(), &mut ids, &mut Vec::new());
+            assert_eq!(ids.iter().map(Id::as_json).collect::<Vec<_>>(), expected, "{message}");
         }
     }
 }

@@ -3,22 +3,20 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
-mod batches;
+#[cfg(not(all(feature = "ask", feature = "tasks")))]
+mod absent;
 mod call;
-#[cfg_attr(not(feature = "ask"), path = "no_client_requests.rs")]
+#[cfg(feature = "ask")]
 mod client_requests;
 mod connection;
-mod description;
 mod dispatch;
-#[cfg(feature = "http")]
-mod exchange;
-mod handshake;
 pub(crate) mod layers;
 mod limits;
+mod listener;
 mod methods;
 mod outbox;
 mod pending_requests;
-mod rates;
+mod profile;
 #[cfg_attr(
     not(all(feature = "cluster", feature = "http", feature = "tasks")),
     allow(dead_code, reason = "only processes that share a backend need it")
@@ -27,7 +25,6 @@ mod replicas;
 mod request;
 mod server;
 mod session;
-mod state_key;
 mod stats;
 mod subscriptions;
 /// The synchronization primitives of the table of calls in flight and of the outbox: the primitives of `std`, or with
@@ -38,10 +35,13 @@ mod sync {
     #[cfg(not(all(test, shuttle)))]
     pub(super) use std::sync::{Mutex, MutexGuard, atomic};
 }
-#[cfg_attr(not(feature = "tasks"), path = "no_tasks.rs")]
+#[cfg(feature = "tasks")]
 mod tasks;
-mod weak_set;
 
+#[cfg(not(feature = "ask"))]
+use absent::client_requests;
+#[cfg(not(feature = "tasks"))]
+use absent::tasks;
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
@@ -51,46 +51,41 @@ pub(crate) use client_requests::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use connection::{Connection, RequestIds};
-pub(crate) use description::OWN_EXTENSIONS;
+#[cfg(feature = "rate-limit")]
+pub(crate) use limits::Bucket;
 #[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use handshake::{Declared, restore_session};
-pub use limits::TaskLimits;
+pub(crate) use limits::FlowControl;
+pub(crate) use limits::MAX_PERIOD;
 #[cfg(feature = "http")]
-pub(crate) use limits::{MIN_PERIOD, Meter};
+pub(crate) use limits::MIN_PERIOD;
+pub use limits::{Rate, SessionRates, TaskLimits};
 #[cfg(feature = "http")]
-pub(crate) use outbox::Outbox;
+pub(crate) use listener::too_many_listeners;
+#[cfg(feature = "http")]
+pub(crate) use outbox::{Meter, Outbox};
 #[cfg(feature = "http")]
 pub(crate) use pending_requests::session_ended;
-#[cfg(feature = "rate-limit")]
-pub(crate) use rates::Bucket;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use rates::FlowControl;
-pub(crate) use rates::MAX_PERIOD;
-pub use rates::{Rate, SessionRates};
+pub(crate) use profile::{OWN_EXTENSIONS, Profile};
 #[cfg(feature = "http")]
 pub(crate) use replicas::SessionMessage;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use replicas::{InputResponse, SessionChange};
 #[cfg(feature = "cluster")]
-pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
+pub(crate) use replicas::{KEY_ID_LEN, ReplicaHandler, Replicas, SharedKeys, Slot, base64_key};
+pub use replicas::{StateKey, StateKeyError};
 pub(crate) use request::source::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
-pub(crate) use server::{Engine, Profile};
+pub(crate) use server::Engine;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use session::SessionInfo;
 #[cfg(feature = "cluster")]
-pub(crate) use session::SessionLog;
-#[cfg(feature = "cluster")]
-pub(crate) use state_key::{KEY_ID_LEN, base64_key};
-pub use state_key::{StateKey, StateKeyError};
-#[cfg(feature = "http")]
-pub(crate) use subscriptions::filter::too_many_listeners;
+pub(crate) use session::Sessions;
 #[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
+pub(crate) use session::{Declared, SessionInfo};
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use subscriptions::{MAX_RESOURCES, MAX_URI_BYTES};
 #[cfg(all(test, feature = "cluster", feature = "http"))]
-pub(crate) use subscriptions::subscriber::{Subscriber, Subscriptions};
+pub(crate) use subscriptions::{Subscriber, Subscriptions};
 #[cfg(feature = "tasks")]
 pub use tasks::TaskStatus;

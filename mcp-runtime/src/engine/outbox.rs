@@ -2,7 +2,10 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::{Arc, OnceLock, PoisonError},
+    sync::{
+        Arc, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
@@ -13,8 +16,7 @@ use crate::{
     counters::Counter,
     debug::debug,
     engine::{
-        limits::Meter,
-        rates::FlowControl,
+        limits::FlowControl,
         sync::{Mutex, MutexGuard},
     },
     error::FaultClass,
@@ -50,7 +52,7 @@ impl Outbox {
         self.poll_contents(cx, false)
     }
 
-    pub(super) fn poll_contents(&self, cx: &mut TaskContext<'_>, waits_for_lines: bool) -> Poll<()> {
+    fn poll_contents(&self, cx: &mut TaskContext<'_>, waits_for_lines: bool) -> Poll<()> {
         let mut contents = self.contents();
         let is_empty = if waits_for_lines { contents.lines.is_empty() } else { contents.is_empty() };
         if !is_empty {
@@ -81,7 +83,7 @@ impl Outbox {
         self.until(|contents| contents.readers > 0).await;
     }
 
-    pub(super) async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
+    async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
         loop {
             // Registered before the check, so that no change is missed.
             let changed = self.changed().notified();
@@ -208,7 +210,7 @@ impl Outbox {
         self.take_lines(contents, into)
     }
 
-    pub(super) fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
+    fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;
         }
@@ -222,8 +224,117 @@ impl Outbox {
         true
     }
 
-    pub(super) fn contents(&self) -> LockedContents<'_> {
+    fn contents(&self) -> LockedContents<'_> {
         LockedContents(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The output of HTTP, which one of several streams carries.
+#[cfg(feature = "http")]
+impl Outbox {
+    /// Returns whether the outbox is empty and, apart from pending notifications, will stay empty.
+    pub(crate) fn is_finished(&self) -> bool {
+        let contents = self.contents();
+        // The end of a session has already cancelled its requests, even if nothing polls the code that waits for them.
+        let has_questions = contents.questions > 0 && !contents.is_closed;
+        contents.calls == 0 && contents.listeners == 0 && !has_questions && contents.lines.is_empty()
+    }
+
+    /// Returns whether every call and every listener has finished.
+    pub(crate) fn is_complete(&self) -> bool {
+        let contents = self.contents();
+        contents.calls == 0 && contents.listeners == 0
+    }
+
+    /// Returns whether there is a listener, so that notifications may arrive at any time.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.contents().listeners > 0
+    }
+
+    /// Returns whether a function has asked to close the SSE stream.
+    pub(crate) fn is_close_requested(&self) -> bool {
+        self.contents().close_after.is_some()
+    }
+
+    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should
+    /// reconnect.
+    pub(crate) fn take_close_request(&self) -> Option<Duration> {
+        self.contents().close_after.take()
+    }
+
+    /// Adds encoded lines.
+    pub(crate) fn push(&self, lines: &[u8]) {
+        let mut contents = self.contents();
+        contents.lines.extend_from_slice(lines);
+        contents.wake();
+    }
+
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when every call has finished.
+    pub(crate) fn poll_output_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let output = self.poll_output_or_close_request(cx);
+        if self.call_count() == 0 { Poll::Ready(()) } else { output }
+    }
+
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE
+    /// stream.
+    pub(crate) fn poll_output_or_close_request(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let output = self.poll_output(cx);
+        if self.is_close_requested() { Poll::Ready(()) } else { output }
+    }
+
+    /// Returns the number of unread bytes.
+    pub(crate) fn unread(&self) -> usize {
+        self.contents().lines.len()
+    }
+
+    /// Adds the number of unread bytes to a meter, and keeps the meter up to date.
+    pub(crate) fn set_meter(&self, meter: Meter) {
+        self.contents().meter = Some(meter);
+    }
+
+    /// Wakes the task that waits for output.
+    pub(crate) fn wake(&self) {
+        self.contents().wake();
+    }
+
+    /// Removes a stream from the count.
+    pub(crate) fn close_reader(&self) {
+        self.contents().readers -= 1;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.contents().is_closed
+    }
+
+    /// Returns the class of the fault with which a call ended.
+    pub(crate) fn fault(&self) -> Option<FaultClass> {
+        self.contents().fault
+    }
+}
+
+/// The output of a session whose streams are stored, which takes lines and pending notifications separately.
+#[cfg(all(feature = "cluster", feature = "http"))]
+impl Outbox {
+    /// Becomes ready when there are encoded lines.
+    pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.poll_contents(cx, true)
+    }
+
+    /// Waits until there are pending notifications, or the output is closed.
+    pub(crate) async fn until_pending(&self) {
+        self.until(|contents| contents.is_closed || !contents.pending.is_empty()).await;
+    }
+
+    /// Encodes the pending notifications at the end of a buffer. Leaves the lines.
+    pub(crate) fn drain_pending(&self, into: &mut Vec<u8>) {
+        // Written without the lock, under which a subscription queues itself.
+        let pending = std::mem::take(&mut self.contents().pending);
+        pending.iter().for_each(|pending| pending.write(into));
+    }
+
+    /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.
+    pub(crate) fn drain_lines(&self, into: &mut Vec<u8>) -> bool {
+        self.take_lines(self.contents(), into)
     }
 }
 
@@ -275,40 +386,75 @@ pub(super) trait PendingNotifications: Send + Sync {
     fn is_ended(&self) -> bool;
 }
 
+/// Counters of the unread bytes in several outboxes: a total, and optionally a part of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    total: Arc<AtomicUsize>,
+    part: Option<Arc<AtomicUsize>>,
+}
+
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP meters several outboxes together"))]
+impl Meter {
+    /// Returns a meter that also counts towards `part`.
+    pub(crate) fn with_part(&self, part: &Arc<AtomicUsize>) -> Self {
+        Self { total: Arc::clone(&self.total), part: Some(Arc::clone(part)) }
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn sub(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
+        [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
+    }
+}
+
 /// The contents of an outbox, with its writers and its reader.
 #[derive(Default)]
-pub(super) struct Contents {
+struct Contents {
     /// Encoded lines.
-    pub(super) lines: Vec<u8>,
+    lines: Vec<u8>,
     /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the
     /// outbox.
-    pub(super) pending: Vec<Arc<dyn PendingNotifications>>,
+    pending: Vec<Arc<dyn PendingNotifications>>,
     /// The number of calls whose responses will arrive here.
-    pub(super) calls: u32,
+    calls: u32,
     /// The number of requests to the client that are neither answered nor withdrawn.
-    pub(super) questions: u32,
+    questions: u32,
     /// The number of listeners whose responses will arrive here.
-    pub(super) listeners: u32,
+    listeners: u32,
     /// The number of streams that carry the output to the client.
-    pub(super) readers: u32,
-    pub(super) waker: Option<Waker>,
+    readers: u32,
+    waker: Option<Waker>,
     /// Whether the waker waits for lines only.
-    pub(super) waits_for_lines: bool,
+    waits_for_lines: bool,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
-    pub(super) close_after: Option<Duration>,
+    close_after: Option<Duration>,
     /// The class of the fault with which a call ended.
-    pub(super) fault: Option<FaultClass>,
-    pub(super) meter: Option<Meter>,
+    fault: Option<FaultClass>,
+    meter: Option<Meter>,
     /// The number of bytes that `meter` includes.
     metered: usize,
     /// Whether a notification was dropped since the transport last drained the outbox.
-    pub(super) has_dropped: bool,
+    has_dropped: bool,
     /// Whether the session that the output belongs to has ended.
-    pub(super) is_closed: bool,
+    is_closed: bool,
 }
 
 /// The locked contents of an outbox. Updates the meter when dropped.
-pub(super) struct LockedContents<'a>(pub(super) MutexGuard<'a, Contents>);
+struct LockedContents<'a>(MutexGuard<'a, Contents>);
 
 impl Deref for LockedContents<'_> {
     type Target = Contents;
@@ -338,7 +484,7 @@ impl Drop for Contents {
 }
 
 impl Contents {
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.pending.is_empty()
     }
 
@@ -353,22 +499,19 @@ impl Contents {
     }
 
     /// Encodes the pending notifications.
-    pub(super) fn write_pending(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
+    fn write_pending(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             pending.write(&mut self.lines);
         }
     }
 
-    pub(super) fn push_line(&mut self, line: &[u8]) {
+    fn push_line(&mut self, line: &[u8]) {
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
         self.wake();
     }
 
-    pub(super) fn wake(&mut self) {
+    fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -378,7 +521,7 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::rates::SessionRates;
+    use crate::engine::limits::SessionRates;
 
     impl Outbox {
         /// Creates the outbox of a session with the default rates.

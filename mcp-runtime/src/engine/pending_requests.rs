@@ -67,16 +67,18 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Ends the operation with the response of the client: the code and the message of its error, if it is one. Codes are
-    /// counted together, since clients could invent any number of them, except for the codes that JSON-RPC defines and
-    /// that the protocol gives to clients.
-    fn end(&self, error: Option<(Option<i32>, String)>) {
-        let ending = match error {
-            None => Ending::Complete,
-            Some((Some(code @ (-32700 | -32603..=-32600 | -32002 | -1)), message)) => {
-                Ending::Fault(Fault::Custom { code, message, data: None }, None)
+    /// Ends the operation with the response of the client, and passes it to the call. Returns `false` if the call has
+    /// ended at the same time.
+    ///
+    /// `code` is that of an error. Codes are counted together, since clients could invent any number of them, except for
+    /// the codes that JSON-RPC defines and that the protocol gives to clients.
+    fn respond(self, code: Option<i32>, response: InputResponse) -> bool {
+        let ending = match (&response, code) {
+            (InputResponse::Result(_), _) => Ending::Complete,
+            (InputResponse::Error(message), Some(code @ (-32700 | -32603..=-32600 | -32002 | -1))) => {
+                Ending::Fault(Fault::Custom { code, message: message.clone(), data: None }, None)
             }
-            Some((code, message)) => {
+            (InputResponse::Error(message), code) => {
                 let span = &self.operation.span;
                 span.record("rpc.response.status_code", code.map(|code| code.to_string()));
                 span.record("otel.status_description", message);
@@ -84,6 +86,7 @@ impl Waiting {
             }
         };
         self.operation.end(revision::newest(), &ending);
+        self.response.send(response).is_ok()
     }
 
     /// Tells the client that its response is no longer expected.
@@ -105,52 +108,13 @@ impl PendingRequests {
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
     pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
-        let waiting = id.as_json().parse().ok().and_then(|id| self.table().state.lock().waiting.remove(&id));
+        let waiting = id.as_json().parse().ok().and_then(|id| self.remove(id));
         let Some(waiting) = waiting else { return false };
-        match response {
-            ResponseBody::Result(_) => waiting.end(None),
-            ResponseBody::Error(error) => {
-                let code = raw::member(error, "code").and_then(|code| code.parse().ok());
-                waiting.end(Some((code, error_message(error))));
-            }
-        }
-        waiting.response.send(decode_response(response)).is_ok()
-    }
-
-    /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
-        let waiting = self.table().state.lock().waiting.remove(&id);
-        if let Some(waiting) = waiting {
-            waiting.end(match &response {
-                InputResponse::Result(_) => None,
-                InputResponse::Error(message) => Some((None, message.clone())),
-            });
-            // The call may end at the same time.
-            let _ = waiting.response.send(response);
-        }
-    }
-
-    /// Returns whether a call is waiting for the response to a request.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn is_waiting(&self, id: u64) -> bool {
-        self.table().state.lock().waiting.contains_key(&id)
-    }
-
-    /// Returns the ids of the requests that the client has not yet responded to.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn ids(&self) -> Vec<u64> {
-        self.table().state.lock().waiting.keys().copied().collect()
-    }
-
-    /// Cancels the requests with these ids: no other replica passes their responses on.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
-        let mut state = self.table().state.lock();
-        let (lost, kept) = std::mem::take(&mut state.waiting).into_iter().partition(|(id, _)| is_lost(*id));
-        state.waiting = kept;
-        drop(state);
-        cancel_all(lost);
+        let code = match response {
+            ResponseBody::Result(_) => None,
+            ResponseBody::Error(error) => raw::member(error, "code").and_then(|code| code.parse().ok()),
+        };
+        waiting.respond(code, decode_response(response))
     }
 
     /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
@@ -162,12 +126,6 @@ impl PendingRequests {
     #[cfg(feature = "ask")]
     pub(in crate::engine) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
         self.table().replicas.get()
-    }
-
-    /// Numbers requests so that every replica can find the replica that has sent them.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
-        let _ = self.table().replicas.set(Arc::clone(replicas));
     }
 
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
@@ -189,14 +147,35 @@ impl PendingRequests {
         cancel_all(waiting);
     }
 
-    /// Adds a request to the table and sends it. `encode` receives its id and writes it. The table stays
-    /// locked, so that a cancellation never precedes its request.
+    /// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
+    /// progress, with the id of the request as the token. The operation ends with the response.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
+    /// not read.
+    pub(in crate::engine) fn send_request(
+        self: &Arc<Self>,
+        operation: Operation,
+        outbox: &Arc<Outbox>,
+        message: (&str, &str),
+        wants_progress: bool,
+    ) -> Result<PendingRequest, Fault> {
+        let (sender, progress) = wants_progress.then(|| watch::channel(None)).unzip();
+        // Counted before it is sent, so that its stream does not end in between.
+        outbox.open_question();
+        let (id, response) = self.send(outbox, sender, operation, message).inspect_err(|_| outbox.close_question())?;
+        Ok(PendingRequest { id, response, progress, pending: Arc::clone(self), outbox: Arc::clone(outbox) })
+    }
+
+    /// Adds a request to the table and sends it. The table stays locked, so that a cancellation never precedes its
+    /// request.
     fn send(
         &self,
         outbox: &Arc<Outbox>,
         progress: Option<ProgressSender>,
         operation: Operation,
-        encode: impl FnOnce(u64, &TraceCarrier<'_>) -> Vec<u8>,
+        (method, params): (&str, &str),
     ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
         // The author's code, which must not run under the lock.
         let carrier = operation.carrier();
@@ -216,7 +195,7 @@ impl PendingRequests {
         };
         state.last_id = id;
         operation.0.set_request_id(id);
-        let message = encode(id, &carrier);
+        let message = encode_request(id, method, params, progress.is_some(), &carrier);
         if message.len() > MAX_UNREAD_BYTES {
             let size = message.len();
             let error =
@@ -237,6 +216,41 @@ impl PendingRequests {
     /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
     fn remove(&self, id: u64) -> Option<Waiting> {
         self.table().state.lock().waiting.remove(&id)
+    }
+}
+
+/// The parts that only sessions of several replicas need.
+#[cfg(all(feature = "cluster", feature = "http"))]
+impl PendingRequests {
+    /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
+    pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
+        if let Some(waiting) = self.remove(id) {
+            waiting.respond(None, response);
+        }
+    }
+
+    /// Returns whether a call is waiting for the response to a request.
+    pub(crate) fn is_waiting(&self, id: u64) -> bool {
+        self.table().state.lock().waiting.contains_key(&id)
+    }
+
+    /// Returns the ids of the requests that the client has not yet responded to.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.table().state.lock().waiting.keys().copied().collect()
+    }
+
+    /// Cancels the requests with these ids: no other replica passes their responses on.
+    pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
+        let mut state = self.table().state.lock();
+        let (lost, kept) = std::mem::take(&mut state.waiting).into_iter().partition(|(id, _)| is_lost(*id));
+        state.waiting = kept;
+        drop(state);
+        cancel_all(lost);
+    }
+
+    /// Numbers requests so that every replica can find the replica that has sent them.
+    pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
+        let _ = self.table().replicas.set(Arc::clone(replicas));
     }
 }
 
@@ -280,30 +294,6 @@ pub(crate) fn session_ended() -> Fault {
     Fault::internal("the session has ended")
 }
 
-impl PendingRequests {
-    /// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
-    /// progress, with the id of the request as the token. The operation ends with the response.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
-    /// not read.
-    pub(in crate::engine) fn send_request(
-        self: &Arc<Self>,
-        operation: Operation,
-        outbox: &Arc<Outbox>,
-        (method, params): (&str, &str),
-        wants_progress: bool,
-    ) -> Result<PendingRequest, Fault> {
-        let (sender, progress) = wants_progress.then(progress_channel).unzip();
-        // Counted before it is sent, so that its stream does not end in between.
-        outbox.open_question();
-        let encode = |id, trace: &TraceCarrier<'_>| encode_request(id, method, params, wants_progress, trace);
-        let (id, response) = self.send(outbox, sender, operation, encode).inspect_err(|_| outbox.close_question())?;
-        Ok(PendingRequest { id, response, progress, pending: Arc::clone(self), outbox: Arc::clone(outbox) })
-    }
-}
-
 fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool, trace: &TraceCarrier<'_>) -> Vec<u8> {
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
@@ -338,7 +328,7 @@ pub(in crate::engine) struct PendingRequest {
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
     /// The progress of the client, if it was asked for progress.
     #[cfg_attr(not(feature = "ask"), expect(dead_code, reason = "only questions ask for progress"))]
-    pub(super) progress: Option<ProgressReceiver>,
+    pub(in crate::engine) progress: Option<ProgressReceiver>,
     pending: Arc<PendingRequests>,
     outbox: Arc<Outbox>,
 }
@@ -385,16 +375,11 @@ impl Drop for PendingRequest {
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Holds the latest report only, so a client that reports faster than the function reads occupies no more memory.
-pub(super) type ProgressSender = watch::Sender<Option<ClientProgress>>;
-pub(super) type ProgressReceiver = watch::Receiver<Option<ClientProgress>>;
-
-/// Creates the channel of a request whose client is asked for progress.
-pub(super) fn progress_channel() -> (ProgressSender, ProgressReceiver) {
-    watch::channel(None)
-}
+type ProgressSender = watch::Sender<Option<ClientProgress>>;
+type ProgressReceiver = watch::Receiver<Option<ClientProgress>>;
 
 /// Replaces the latest report. Returns `false` if the progress has not increased.
-pub(super) fn update_progress(latest: &ProgressSender, report: &ClientProgress) -> bool {
+fn update_progress(latest: &ProgressSender, report: &ClientProgress) -> bool {
     latest.send_if_modified(|latest| {
         let increases = latest.as_ref().is_none_or(|latest| report.progress > latest.progress);
         if increases {

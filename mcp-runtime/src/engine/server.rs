@@ -1,102 +1,50 @@
 //! The state that all connections of a server share.
 
 use std::{
-    any::Any,
     io,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::Instant,
 };
 
 use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    description::{self, ServerDescription},
-    layers::Layers,
-    limits::Limits,
-    rates::PeerRates,
+    call::in_flight::InFlight,
+    limits::{FlowControl, PeerRates},
+    outbox::Outbox,
+    pending_requests::PendingRequests,
+    profile::Profile,
     replicas::Replicas,
-    request::source::Visibility,
-    session::{RecentInfos, Session, SessionLog},
-    state_key::StateKey,
-    subscriptions::subscriber::Subscriptions,
+    session::{Declared, Lifecycle, Liveness, RecentInfos, Session, SessionInfo, SessionTelemetry, Sessions},
+    subscriptions::{Subscriber, Subscriptions},
     tasks::Tasks,
-    weak_set::WeakSet,
 };
 use crate::{
-    auth::{AccessRules, Identity},
     backend::ServerBackend,
     counters::EndpointStats,
     error::BuildError,
-    handler::{Encoding, SchemaProfile, StateMap, entry::EntryKind},
-    model::{CacheScope, Implementation, Level, OptionalCapabilities},
+    handler::{Encoding, StateMap},
+    model::{CacheScope, Level},
     mutex::Mutex,
-    registry::{ListSet, Names, Pager, Registry, ScopeRules},
+    registry::{ListSet, Pager, Registry},
     revision::{self, Dialect, Revision},
-    telemetry::SharedTelemetry,
+    telemetry::Network,
 };
-
-/// The description and the settings of a server.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Profile {
-    pub(crate) identity: Implementation,
-    /// The names of servers with which this one may share a backend, the oldest first.
-    pub(crate) former_names: Vec<String>,
-    pub(crate) instructions: Option<String>,
-    /// The capabilities that the author declared.
-    pub(crate) declared: OptionalCapabilities,
-    pub(crate) limits: Limits,
-    /// The targets whose events are forwarded to clients in addition to the events of the functions' crates. `None` if
-    /// no log events of functions are forwarded.
-    pub(crate) log_targets: Option<Arc<[String]>>,
-    /// The form in which the schemas of tools are listed.
-    pub(crate) schemas: SchemaProfile,
-    /// Whether structured results are checked against their output schema. `None` if the author has not decided.
-    pub(crate) checks_results: Option<bool>,
-    /// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind`].
-    pub(crate) list_caches: [Option<(Duration, CacheScope)>; EntryKind::COUNT],
-    /// The keys that seal the state of requests. If empty, the server uses a random key.
-    pub(crate) state_keys: Vec<StateKey>,
-    /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
-    pub(crate) visibility: Option<Visibility>,
-    pub(crate) layers: Layers,
-    #[cfg(feature = "ask")]
-    pub(crate) roots_hook: Option<super::client_requests::RootsHook>,
-    /// The names of functions, including functions that will be added.
-    pub(crate) names: Names,
-    pub(crate) access: Arc<AccessRules>,
-    /// The scopes of functions, including functions that will be added.
-    pub(crate) scopes: ScopeRules,
-    /// Whether lists omit what the caller may not use.
-    pub(crate) hides_unauthorized: bool,
-    /// Whether a transport requires its senders to be authenticated.
-    pub(crate) authenticates: bool,
-    /// The identity of the sender on transports that do not identify senders.
-    pub(crate) local_identity: Option<Identity>,
-    /// Receives spans and measurements. `None` if the author has not set any.
-    pub(crate) telemetry: Option<SharedTelemetry>,
-    /// Tells the handles when the server is dropped: its own handle, and those of mounted servers.
-    pub(crate) alive: Vec<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Profile {
-    /// Returns the name that belongs to everything that the server has ever stored or sealed: its first name.
-    pub(crate) fn first_name(&self) -> &str {
-        self.former_names.iter().find(|name| !name.is_empty()).unwrap_or(&self.identity.name)
-    }
-}
 
 /// A built server: the state that its connections share.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    current: CurrentRegistry,
+    /// The current registry. Readers never wait for a change.
+    registry: ArcSwap<Registry>,
+    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
+    changing: Mutex<()>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
-    pub(super) sessions: Arc<WeakSet<Session>>,
-    pub(super) recent_infos: RecentInfos,
-    log: Arc<SessionLog>,
+    pub(super) sessions: Arc<Sessions>,
+    recent_infos: RecentInfos,
     pub(crate) peer_rates: PeerRates,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
@@ -124,13 +72,7 @@ impl Engine {
         replicas: Option<Arc<dyn Replicas>>,
         announces_changes: bool,
     ) -> Self {
-        // A list for one caller is not valid for other callers.
-        let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
-        let checks_results = profile.checks_results.unwrap_or(cfg!(debug_assertions));
-        let encodings = revision::DIALECTS
-            .map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private, checks_results)));
-        let sessions = Arc::default();
-        let log = Arc::new(SessionLog::new(&sessions));
+        let encodings = revision::DIALECTS.map(|dialect| Arc::new(profile.encoding(dialect)));
         let name = profile.first_name();
         #[cfg(feature = "sealed-state")]
         let round_states = super::client_requests::RoundStates::new(
@@ -142,11 +84,11 @@ impl Engine {
         let telemetry = profile.telemetry.clone();
         let tasks = Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
         Self {
-            current: CurrentRegistry::new(registry),
+            registry: ArcSwap::from_pointee(registry),
+            changing: Mutex::default(),
             subscriptions: Arc::default(),
-            sessions,
+            sessions: Arc::default(),
             recent_infos: RecentInfos::default(),
-            log,
             peer_rates: PeerRates::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
@@ -161,8 +103,8 @@ impl Engine {
     }
 
     /// Returns the current registry.
-    pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
-        self.current.load()
+    pub(crate) fn registry(&self) -> Guard<Arc<Registry>> {
+        self.registry.load()
     }
 
     /// Returns the processes that share the backend. Returns `None` if the backend is not shared.
@@ -199,50 +141,82 @@ impl Engine {
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
     pub(super) fn description<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
-        registry.description(dialect, || {
-            let description = ServerDescription {
-                identity: &self.profile.identity,
-                instructions: self.profile.instructions.as_deref(),
-                capabilities: registry.capabilities(),
-                declared: &self.profile.declared,
-                announces_changes: self.announces_changes(),
-                ttl: self.profile.limits.list_ttl,
-                is_private: self.encoding(dialect).is_private,
-            };
-            description.write(dialect)
-        })
+        registry
+            .description(dialect, || self.profile.describe(dialect, registry.capabilities(), self.announces_changes()))
+    }
+
+    /// Opens a session with its outbox for messages that belong to no request, and starts to ping its client. `network`
+    /// is the transport of its `initialize`, if that was handled by this process.
+    pub(super) fn open_session(
+        &self,
+        info: SessionInfo,
+        declared: Declared,
+        outbox: Arc<Outbox>,
+        (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
+        network: Option<Network>,
+    ) -> Arc<Session> {
+        let subscribe = || Subscriber::of_session(&self.subscriptions, &outbox, info.dialect);
+        let telemetry = self.profile.telemetry.clone().map(|telemetry| {
+            let opened = network.map(|_| Instant::now());
+            Box::new(SessionTelemetry { telemetry, network: network.unwrap_or(Network::HTTP), opened })
+        });
+        let session = Arc::new(Session {
+            id: OnceLock::new(),
+            #[cfg(feature = "ask")]
+            roots: super::client_requests::RootsCache::new(&info.capabilities),
+            info: self.recent_infos.share(info),
+            pending_requests: Arc::new(PendingRequests::new(self.profile.limits.in_flight)),
+            #[cfg(feature = "ask")]
+            answer_timeout: self.profile.limits.answer_timeout,
+            in_flight,
+            flow,
+            subscriber: declared.announces_changes.then(subscribe),
+            outbox,
+            declares_logging: declared.logging,
+            lifecycle: Lifecycle::default(),
+            shared: OnceLock::new(),
+            liveness: self.profile.limits.pings().map(|schedule| Box::new(Liveness::new(schedule))),
+            telemetry,
+            registration: OnceLock::new(),
+        });
+        let _ = session.registration.set(self.sessions.insert(&session));
+        session.start_pings();
+        session
+    }
+
+    /// Creates a copy of a session that another replica has opened.
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    pub(crate) fn restore_session(&self, info: SessionInfo, declared: Declared) -> Arc<Session> {
+        self.start_background();
+        let flow = Arc::new(FlowControl::new(&self.profile.limits.rates));
+        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
+        self.open_session(info, declared, outbox, (Arc::default(), flow), None)
     }
 
     /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts the
     /// sessions of this process that cannot receive it.
     pub(crate) fn log(&self, level: Level, message: &[u8]) {
-        self.log.send(level, message);
+        self.sessions.log(level, message);
         if self.replicas.as_ref().is_some_and(|replicas| !replicas.log(level, message)) {
-            self.log.count_dropped(1);
+            self.sessions.count_dropped(1);
         }
     }
 
-    /// Returns the log messages to the sessions of this process.
+    /// Returns the sessions of this process.
     #[cfg(feature = "cluster")]
-    pub(crate) fn session_log(&self) -> &Arc<SessionLog> {
-        &self.log
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Returns the number of log messages that [`log`](Self::log) could not send.
     pub(crate) fn dropped_log_messages(&self) -> u64 {
-        self.log.dropped()
-    }
-
-    /// Returns the number of sessions that have not ended.
-    pub(super) fn open_session_count(&self) -> usize {
-        self.sessions.iter().filter(|session| !session.has_ended()).count()
+        self.sessions.dropped_log_messages()
     }
 
     /// Returns the sessions that have not ended.
     #[cfg(feature = "ask")]
     pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn crate::handler::SessionPeer>> {
-        let open = self.sessions.iter().filter(|session| !session.has_ended());
-        open.map(|session| Arc::new(super::client_requests::LiveRequester::of_session(&session)) as _)
+        self.sessions.open().map(|session| Arc::new(super::client_requests::LiveRequester::of_session(&session)) as _)
     }
 
     /// Starts the exchange of shared state with other processes, if there is any, unless it has been started or there
@@ -296,46 +270,16 @@ impl Engine {
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
-        let changed = self.current.change(change)?;
+        let changed = self.replace_registry(change)?;
         if let Some(lists) = changed {
             self.lists_changed(lists);
         }
         Ok(changed.is_some())
     }
 
-    /// Starts to declare to clients that the lists may change.
-    pub(crate) fn announce_changes(&self) {
-        if !self.announces_changes.swap(true, Ordering::AcqRel) {
-            // The change returns no error, so this cannot fail.
-            let _ = self.current.change(|registry| Ok(Some(registry.unprepared())));
-        }
-    }
-}
-
-/// The current registry of a server. Readers never wait for a change.
-#[derive(Debug)]
-pub(super) struct CurrentRegistry {
-    registry: ArcSwap<Registry>,
-    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
-    changing: Mutex<()>,
-}
-
-impl CurrentRegistry {
-    pub(super) fn new(registry: Registry) -> Self {
-        Self { registry: ArcSwap::from_pointee(registry), changing: Mutex::default() }
-    }
-
-    pub(super) fn load(&self) -> Guard<Arc<Registry>> {
-        self.registry.load()
-    }
-
-    /// Replaces the registry with the registry that `change` returns. Returns the lists that changed, or
-    /// `None` if `change` returns no registry.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `change`. In that case, nothing changes.
-    pub(super) fn change(
+    /// Replaces the registry with the registry that `change` returns. Returns the lists that changed, or `None` if
+    /// `change` returns no registry.
+    fn replace_registry(
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<Option<ListSet>, BuildError> {
@@ -345,5 +289,13 @@ impl CurrentRegistry {
         let lists = before.changed_lists(&after);
         self.registry.store(after.into());
         Ok(Some(lists))
+    }
+
+    /// Starts to declare to clients that the lists may change.
+    pub(crate) fn announce_changes(&self) {
+        if !self.announces_changes.swap(true, Ordering::AcqRel) {
+            // The change returns no error, so this cannot fail.
+            let _ = self.replace_registry(|registry| Ok(Some(registry.unprepared())));
+        }
     }
 }

@@ -1,32 +1,37 @@
-//! A session with a client, and its log messages outside of calls.
+//! A session with a client, the pings that notice that its client is gone, and the sessions of a process.
 
 use std::{
     any::Any,
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
+    pin::{Pin, pin},
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use tokio::{sync::Notify, task::AbortHandle};
+use tokio::{
+    sync::Notify,
+    task::AbortHandle,
+    time::{self, Sleep, sleep},
+};
 
 use super::{
     call::in_flight::InFlight,
-    limits::PingSchedule,
+    limits::{FlowControl, PingSchedule},
     outbox::Outbox,
     pending_requests::{PendingRequests, session_ended},
-    rates::FlowControl,
-    subscriptions::subscriber::Subscriber,
-    weak_set::{Registration, WeakSet},
+    request::operation::{Operation, TIMEOUT},
+    subscriptions::Subscriber,
 };
 use crate::{
     handler::{CallConnection as _, ClientInfo},
     model::Level,
     mutex::Mutex,
+    race::race,
     revision::Dialect,
-    telemetry::{Network, SessionEnd, SharedTelemetry, Telemetry as _},
+    telemetry::{Network, SessionEnd, SharedTelemetry},
 };
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
@@ -40,7 +45,7 @@ pub(crate) struct Session {
     pub(crate) pending_requests: Arc<PendingRequests>,
     /// How long the client may take to answer a question.
     #[cfg(feature = "ask")]
-    pub(super) answer_timeout: std::time::Duration,
+    pub(super) answer_timeout: Duration,
     #[cfg(feature = "ask")]
     pub(crate) roots: super::client_requests::RootsCache,
     pub(crate) in_flight: Arc<InFlight>,
@@ -62,7 +67,7 @@ pub(crate) struct Session {
     /// Receives what is measured. `None` if the server has no telemetry.
     pub(super) telemetry: Option<Box<SessionTelemetry>>,
     /// Removes the session from the set of open sessions when dropped.
-    pub(super) registration: OnceLock<Registration<Session>>,
+    pub(super) registration: OnceLock<Registration>,
 }
 
 /// The outcome of `initialize`.
@@ -74,6 +79,13 @@ pub(crate) struct SessionInfo {
     pub(crate) capabilities: Arc<str>,
     /// The principal that opened the session, and the only one that may use it.
     pub(crate) principal: Option<Box<str>>,
+}
+
+/// The capabilities that the server declared in `initialize`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declared {
+    pub(crate) announces_changes: bool,
+    pub(crate) logging: bool,
 }
 
 /// The maximum number of different outcomes of `initialize` that later sessions are compared with.
@@ -182,7 +194,7 @@ impl Session {
     /// alive.
     pub(crate) fn record_sign_of_life(&self) {
         if let Some(liveness) = &self.liveness {
-            liveness.record();
+            liveness.is_active.store(true, Ordering::Relaxed);
         }
     }
 
@@ -213,7 +225,8 @@ impl Session {
         if let Some(SessionTelemetry { telemetry, network, opened: Some(opened) }) = self.telemetry.as_deref() {
             let protocol_version = self.info.dialect.name();
             let (network, duration) = (*network, opened.elapsed());
-            telemetry.session_ended(&SessionEnd { protocol_version, network, error_type, duration });
+            let end = SessionEnd { protocol_version, network, error_type, duration };
+            telemetry.call(|telemetry| telemetry.session_ended(&end));
         }
     }
 }
@@ -221,7 +234,7 @@ impl Session {
 #[cfg(all(test, feature = "http"))]
 impl Session {
     pub(crate) fn for_test() -> Self {
-        let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
+        let flow = Arc::new(FlowControl::new(&super::limits::SessionRates::default()));
         Self {
             id: OnceLock::new(),
             roots: super::client_requests::RootsCache::new("{}"),
@@ -231,7 +244,7 @@ impl Session {
                 capabilities: "{}".into(),
                 principal: None,
             }),
-            answer_timeout: std::time::Duration::ZERO,
+            answer_timeout: Duration::ZERO,
             declares_logging: false,
             lifecycle: Lifecycle::default(),
             shared: OnceLock::new(),
@@ -247,43 +260,79 @@ impl Session {
     }
 }
 
-/// Sends log messages to the sessions of this process, and counts the messages that cannot be sent.
-#[derive(Debug)]
-pub(crate) struct SessionLog {
-    sessions: Arc<WeakSet<Session>>,
-    dropped: AtomicU64,
+/// The sessions of this process. The set needs no bound of its own: its sessions are kept alive elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    members: Mutex<Members>,
+    /// The number of log messages that could not be sent.
+    dropped_log_messages: AtomicU64,
 }
 
-impl SessionLog {
-    pub(super) fn new(sessions: &Arc<WeakSet<Session>>) -> Self {
-        Self { sessions: Arc::clone(sessions), dropped: AtomicU64::new(0) }
+#[derive(Debug, Default)]
+struct Members {
+    last_number: u64,
+    /// The sessions by number, in the order in which they were opened.
+    by_number: BTreeMap<u64, Weak<Session>>,
+}
+
+/// A guard that removes a session from the set when dropped. It is owned by the session.
+#[derive(Debug)]
+pub(super) struct Registration {
+    sessions: Weak<Sessions>,
+    number: u64,
+}
+
+impl Sessions {
+    /// Adds a session.
+    pub(super) fn insert(self: &Arc<Self>, session: &Arc<Session>) -> Registration {
+        let mut members = self.members.lock();
+        members.last_number += 1;
+        let number = members.last_number;
+        members.by_number.insert(number, Arc::downgrade(session));
+        Registration { sessions: Arc::downgrade(self), number }
     }
 
-    /// Sends an encoded message to the sessions that have asked for its level.
-    pub(crate) fn send(&self, level: Level, message: &[u8]) {
-        let open = self.sessions.iter().filter(|session| !session.has_ended());
-        let dropped = open.filter(|session| !session.log(level, message)).count();
+    /// Returns the sessions that have not ended, in the order in which they were opened.
+    pub(super) fn open(&self) -> impl Iterator<Item = Arc<Session>> {
+        // Collected first, since dropping the last reference to a session locks the set.
+        let sessions: Vec<_> = self.members.lock().by_number.values().filter_map(Weak::upgrade).collect();
+        sessions.into_iter().filter(|session| !session.has_ended())
+    }
+
+    /// Sends an encoded log message to the sessions that have asked for its level, and counts the sessions that cannot
+    /// receive it.
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+        let dropped = self.open().filter(|session| !session.log(level, message)).count();
         self.count_dropped(dropped as u64);
     }
 
-    /// Counts messages that could not be sent.
+    /// Counts log messages that could not be sent.
     pub(super) fn count_dropped(&self, messages: u64) {
-        self.dropped.fetch_add(messages, Ordering::Relaxed);
+        self.dropped_log_messages.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Returns the number of messages that could not be sent.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// Returns the number of log messages that could not be sent.
+    pub(super) fn dropped_log_messages(&self) -> u64 {
+        self.dropped_log_messages.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.members.lock().by_number.remove(&self.number);
+        }
     }
 }
 
 /// Whether the client of a session is alive, as observed by a task that pings it.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    pub(super) schedule: PingSchedule,
+    schedule: PingSchedule,
     /// Whether the client has sent a message, or read output that was waiting, since the task last cleared the flag.
     /// Messages set a flag, not a time, so that they neither read a clock nor reset a timer.
     is_active: AtomicBool,
+    /// The task that pings the client. It is aborted when the pings end.
     task: OnceLock<AbortHandle>,
 }
 
@@ -292,25 +341,15 @@ impl Liveness {
         Self { schedule, is_active: AtomicBool::new(false), task: OnceLock::new() }
     }
 
-    /// Sets the task that pings the client. It is aborted when the pings end.
-    pub(super) fn set_task(&self, task: AbortHandle) {
-        let _ = self.task.set(task);
-    }
-
     /// Ends the pings.
-    pub(super) fn stop(&self) {
+    fn stop(&self) {
         if let Some(task) = self.task.get() {
             task.abort();
         }
     }
 
-    /// Records a sign of life.
-    pub(super) fn record(&self) {
-        self.is_active.store(true, Ordering::Relaxed);
-    }
-
     /// Returns whether there has been a sign of life since the previous call.
-    pub(super) fn take(&self) -> bool {
+    fn take(&self) -> bool {
         self.is_active.swap(false, Ordering::Relaxed)
     }
 }
@@ -319,6 +358,60 @@ impl Drop for Liveness {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+impl Session {
+    /// Starts to ping the client, if the server is configured to do so.
+    pub(super) fn start_pings(self: &Arc<Self>) {
+        if let Some(liveness) = &self.liveness {
+            let task = tokio::spawn(watch(Arc::downgrade(self), liveness.schedule));
+            let _ = liveness.task.set(task.abort_handle());
+        }
+    }
+}
+
+/// Pings the client of a session whenever it is silent for the interval, until the session ends. Ends the session if
+/// the client remains silent.
+async fn watch(session: Weak<Session>, schedule: PingSchedule) {
+    let mut timer = pin!(sleep(schedule.interval));
+    loop {
+        timer.as_mut().await;
+        let Some(session) = session.upgrade() else { return };
+        if !is_alive(&session, schedule.limit, timer.as_mut()).await {
+            let client = session.info.client.as_ref().map(|client| client.name.as_str());
+            tracing::warn!(client, limit = ?schedule.limit, "ending a session: the client did not answer a ping");
+            session.end_because(Some(TIMEOUT));
+            return;
+        }
+        timer.as_mut().reset(time::Instant::now() + schedule.interval);
+    }
+}
+
+/// Returns whether the client has shown a sign of life recently, cannot be pinged, or shows one within `limit` after a
+/// ping. A ping may have to wait behind output that the client is still reading, which is a sign of life, too.
+async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut Sleep>) -> bool {
+    let Some(liveness) = &session.liveness else { return true };
+    if liveness.take() || !session.outbox.has_reader() {
+        return true;
+    }
+    timer.as_mut().reset(time::Instant::now() + limit);
+    let operation = Operation::to_client(session, "ping");
+    match session.pending_requests.send_request(operation, &session.outbox, ("ping", "{}"), false) {
+        Ok(mut ping) => {
+            // An error response also shows that the client is alive. A ping that was withdrawn shows nothing. If the
+            // session ends, so does this task.
+            if let Ok(Err(_)) = race(&mut ping.response, timer).await {
+                return true;
+            }
+            ping.time_out();
+        }
+        // No ping was sent, because of the server.
+        Err(_) if !session.pending_requests.has_numbers() => return true,
+        // The client does not read its messages, or leaves too many requests unanswered.
+        Err(_) => timer.await,
+    }
+    // A client whose stream has broken may still open another stream. Until then, the session may become idle.
+    liveness.take() || !session.outbox.has_reader()
 }
 
 #[cfg(test)]
@@ -356,7 +449,7 @@ mod tests {
     #[cfg(feature = "http")]
     #[test]
     fn the_subscriptions_of_a_session_end_with_it() {
-        let subscriptions = Arc::<crate::engine::subscriptions::subscriber::Subscriptions>::default();
+        let subscriptions = Arc::<crate::engine::subscriptions::Subscriptions>::default();
         let (count, mut session) = (Arc::new(()), Session::for_test());
         let guard = Arc::clone(&count);
         subscriptions.on_subscribe(move |_, _| Some(Box::new(Arc::clone(&guard))));
@@ -392,5 +485,30 @@ mod tests {
         let cancelled = format!(r#""params":{{"requestId":{},"#, ids[0]);
         let lines = String::from_utf8(lines).unwrap();
         assert!(lines.lines().count() == 1 && lines.contains(&cancelled), "{lines}");
+    }
+
+    /// The client cannot answer a ping that was not sent, or whose answer could not be received.
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_alive_while_its_replica_has_no_slot() {
+        use crate::{backend::MemoryBackend, cluster::Cluster, engine::replicas::Slot};
+
+        const LIMIT: Duration = Duration::from_secs(1);
+
+        let mut session = Session::for_test();
+        session.liveness = Some(Box::new(Liveness::new(PingSchedule::new(LIMIT, LIMIT))));
+        session.pending_requests = Arc::new(PendingRequests::new(1));
+        let replica = Cluster::for_test(Arc::new(MemoryBackend::default()), LIMIT);
+        session.pending_requests.number_by(&replica);
+        session.outbox.open_reader();
+        let session = Arc::new(session);
+        assert!(is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await);
+        let slot = replica.join().await.unwrap();
+        let lose = async { session.pending_requests.withdraw(|id| Slot::of_id(id) == Some(slot)) };
+        let mut timer = pin!(sleep(LIMIT));
+        assert!(tokio::join!(is_alive(&session, LIMIT, timer.as_mut()), lose).0);
+        assert!(!is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await, "the ping is not answered");
+        session.outbox.close_reader();
+        assert!(is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await, "the stream has broken");
     }
 }

@@ -17,8 +17,7 @@ use crate::{
 impl Engine {
     /// Returns access to the gauges and counters.
     pub(crate) fn stats(self: &Arc<Self>) -> Stats {
-        let source: Arc<dyn ReadStats> = Arc::clone(self) as _;
-        Stats::new(Arc::downgrade(&source))
+        Stats::new(Arc::downgrade(self) as _)
     }
 
     /// Adds an endpoint, until it is dropped. A program has few of them.
@@ -122,7 +121,7 @@ impl ReadStats for Engine {
     fn read_stats(&self) -> Vec<Stat> {
         let of = |stat: Stat, value: usize| Stat { value: value as u64, ..stat };
         let sessions = gauge("mcp.server.sessions", "{session}", "Open sessions");
-        let mut stats = vec![of(sessions, self.open_session_count())];
+        let mut stats = vec![of(sessions, self.sessions.open().count())];
         stats.extend(PLAIN.map(|(stat, counter)| Stat { value: counter.value(), ..stat }));
         for (stat, name, values) in LABELLED {
             let value = |&(label, counter): &(_, Counter)| (Some((name, label)), counter.value());

@@ -21,7 +21,6 @@ use crate::{
     handle::Handle,
     handler::entry::EntryKind,
     registry::{Registry, Selection, ServerCapabilities, Skills},
-    telemetry::Telemetry as _,
 };
 
 /// Building and serving.
@@ -192,7 +191,7 @@ impl Server {
         let subscribed = Arc::downgrade(&engine);
         engine.subscriptions.on_subscribe(move |uri, sees| subscribed.upgrade()?.registry().subscribed(uri, sees));
         if let Some(telemetry) = &engine.profile.telemetry {
-            telemetry.connect(engine.stats());
+            telemetry.call(|telemetry| telemetry.connect(engine.stats()));
         }
         engine.start_background();
         log_built(&engine);

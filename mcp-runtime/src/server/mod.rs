@@ -395,7 +395,7 @@ impl Server {
     ///
     /// See [Observability](crate::guide::observability).
     pub fn telemetry(mut self, telemetry: impl Telemetry) -> Self {
-        self.profile.telemetry = Some(SharedTelemetry(Arc::new(telemetry)));
+        self.profile.telemetry = Some(SharedTelemetry::new(telemetry));
         self
     }
 

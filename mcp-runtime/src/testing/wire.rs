@@ -191,7 +191,7 @@ impl Transport for InMemory {
     }
 
     fn reconnect(&mut self) {
-        self.0 = Connection::over_stdio(self.0.shared_engine());
+        self.0 = Connection::over_stdio(Arc::clone(self.0.engine()));
     }
 
     #[cfg(feature = "http")]

@@ -1,27 +1,37 @@
-//! Sends requests to the client and waits for their responses, in revisions in which servers can send requests.
+//! Sends requests to the client and waits for their responses, in revisions in which servers can send requests: from
+//! calls, and from the author's function that runs when the roots of a client change.
 
 use std::{
-    future::ready,
+    future::{pending, ready},
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::{
+    sync::oneshot::error::RecvError,
+    time::{Instant, sleep, timeout},
+};
 
-use super::wait::{into_result, wait_for_response};
 use crate::{
+    debug::debug,
     engine::{
         outbox::Outbox,
-        pending_requests::session_ended,
+        pending_requests::{PendingRequest, session_ended},
+        replicas::InputResponse,
         request::operation::Operation,
-        session::{Session, SessionInfo},
+        session::{Lifecycle, Session, SessionInfo},
     },
     error::Fault,
     handler::{
-        AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientRequester, OnceValues, SessionPeer,
-        ask::{ElicitationSession, Question},
+        self, AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientProgress, ClientRequester, OnceValues,
+        SessionPeer,
+        ask::{AskOptions, ElicitationSession, Question},
     },
+    race::race,
     revision::Dialect,
 };
 
@@ -29,6 +39,8 @@ use crate::{
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum time for which a `ping` waits for its response.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time between two checks whether a client reads at another replica.
+const READER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The requester of a call that waits for its client, or of code that runs outside of calls.
 pub(crate) struct LiveRequester {
@@ -55,13 +67,9 @@ impl LiveRequester {
             once: OnceValues::default(),
         }
     }
-
-    /// Returns the session, unless it has ended.
-    fn open_session(&self) -> Option<Arc<Session>> {
-        open_session(&self.session)
-    }
 }
 
+/// Returns a session, unless it has ended.
 fn open_session(session: &Weak<Session>) -> Option<Arc<Session>> {
     session.upgrade().filter(|session| !session.has_ended())
 }
@@ -75,7 +83,7 @@ impl ClientRequester for LiveRequester {
         if let Err(fault) = question.check_capabilities(&self.info.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
-        let Some(session) = self.open_session() else { return Box::pin(ready(Err(session_ended()))) };
+        let Some(session) = open_session(&self.session) else { return Box::pin(ready(Err(session_ended()))) };
         if let Some(known) = session.roots.answer(&question).filter(|answer| check(answer).is_ok()) {
             return Box::pin(ready(Ok(known)));
         }
@@ -142,11 +150,11 @@ impl SessionPeer for LiveRequester {
     }
 
     fn has_ended(&self) -> bool {
-        self.open_session().is_none()
+        open_session(&self.session).is_none()
     }
 
     fn ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let session = self.open_session();
+        let session = open_session(&self.session);
         Box::pin(async move {
             if let Some(session) = session {
                 session.ended().await;
@@ -155,7 +163,7 @@ impl SessionPeer for LiveRequester {
     }
 
     fn is_reachable(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
-        let session = self.open_session().filter(|session| session.is_initialized());
+        let session = open_session(&self.session).filter(|session| session.is_initialized());
         Box::pin(async move {
             match session {
                 Some(session) => session.is_read().await,
@@ -188,6 +196,201 @@ async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: 
     into_result(response, question.method).inspect(|answer| session.roots.store(&question, version, answer))
 }
 
+impl Lifecycle {
+    /// Waits until a phase has begun.
+    async fn begun(&self, phase: &AtomicBool) {
+        loop {
+            // Registered before the check, so that no change is missed.
+            let changed = self.changed.notified();
+            if phase.load(Ordering::SeqCst) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Session {
+    /// Waits until the client has sent `notifications/initialized`.
+    pub(in crate::engine) async fn initialized(&self) {
+        self.lifecycle.begun(&self.lifecycle.is_initialized).await;
+    }
+
+    /// Waits until the client has sent `notifications/initialized`. Until then, the server may send no requests except
+    /// pings.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the notification does not arrive within `limit`, or if the session ends first.
+    async fn until_initialized(&self, limit: Duration) -> Result<(), Fault> {
+        if self.is_initialized() {
+            return Ok(());
+        }
+        let initialized = timeout(limit, self.initialized());
+        match race(initialized, self.ended()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Fault::internal(format!(
+                "the client has not sent `notifications/initialized` within {limit:?}, so no request can be sent to it"
+            ))),
+            Err(()) => Err(session_ended()),
+        }
+    }
+
+    /// Waits until the client reads messages that belong to no request, and returns their outbox.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the client does not open a stream for them within `limit`, or if the session ends first.
+    async fn until_read(&self, limit: Duration) -> Result<Arc<Outbox>, Fault> {
+        if self.outbox.has_reader() {
+            return Ok(Arc::clone(&self.outbox));
+        }
+        let read = race(self.outbox.until_read(), self.until_read_elsewhere());
+        match race(timeout(limit, read), self.ended()).await {
+            Ok(Ok(_)) => Ok(Arc::clone(&self.outbox)),
+            Ok(Err(_)) => Err(Fault::internal(format!(
+                "the client has not opened a stream for messages outside of calls within {limit:?}"
+            ))),
+            Err(()) => Err(session_ended()),
+        }
+    }
+
+    /// Waits until the client reads messages that belong to no request at another replica, which receives what is sent
+    /// here.
+    async fn until_read_elsewhere(&self) {
+        if self.pending_requests.replicas().is_none() {
+            return pending().await;
+        }
+        while !self.is_read_elsewhere().await {
+            sleep(READER_INTERVAL).await;
+        }
+    }
+
+    /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
+    /// if the backend fails.
+    async fn is_read(&self) -> bool {
+        self.outbox.has_reader() || self.is_read_elsewhere().await
+    }
+
+    async fn is_read_elsewhere(&self) -> bool {
+        match self.pending_requests.replicas().zip(self.id()) {
+            Some((replicas, id)) => replicas.is_read(id).await.unwrap_or(false),
+            None => false,
+        }
+    }
+
+    /// Waits until the session has ended.
+    pub(in crate::engine) async fn ended(&self) {
+        self.lifecycle.begun(&self.lifecycle.has_ended).await;
+    }
+}
+
+/// A message from the client about a pending request.
+enum Event {
+    Response(Result<InputResponse, RecvError>),
+    Progress(Option<ClientProgress>),
+}
+
+/// Waits for the response to a question, and passes the client's progress on in the meantime. Waits for `limit`, which
+/// starts again with each progress if the question has a maximum.
+///
+/// # Errors
+///
+/// Returns [`Fault::AnswerTimeout`] if there is no response in time, and another fault if the session ends.
+async fn wait_for_response(
+    request: &mut PendingRequest,
+    question: &Question,
+    limit: Duration,
+) -> Result<InputResponse, Fault> {
+    let AskOptions { max_timeout, on_progress, .. } = &question.options;
+    let max = max_timeout.unwrap_or(limit);
+    let started = Instant::now();
+    let mut remaining = limit.min(max);
+    loop {
+        let progress = match timeout(remaining, next_event(request)).await {
+            Ok(Event::Response(Ok(response))) => return Ok(response),
+            Ok(Event::Response(Err(_))) => return Err(request.withdrawn()),
+            Ok(Event::Progress(progress)) => progress,
+            Err(_) => {
+                request.time_out();
+                let timeout = if started.elapsed() >= max { max } else { limit };
+                return Err(Fault::AnswerTimeout { key: question.key.clone(), timeout });
+            }
+        };
+        if let Some((report, progress)) = on_progress.as_ref().zip(progress) {
+            report(progress);
+        }
+        let until_max = max.saturating_sub(started.elapsed());
+        // Without a maximum, `max` equals `limit`, so progress does not extend the wait.
+        remaining = limit.min(until_max);
+    }
+}
+
+/// Waits for the next event. Progress that arrives before the response is returned before it.
+async fn next_event(request: &mut PendingRequest) -> Event {
+    let PendingRequest { response, progress, .. } = request;
+    if let Some(progress) = progress {
+        match race(progress.changed(), &mut *response).await {
+            Ok(Ok(())) => return Event::Progress(progress.borrow().clone()),
+            // The request is removed, and its channel closed, when the response arrives.
+            Ok(Err(_)) => {}
+            Err(response) => return Event::Response(response),
+        }
+    }
+    Event::Response(response.await)
+}
+
+/// Turns the response to a request into the result that the function receives.
+pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
+    match response {
+        InputResponse::Result(json) => Ok(json),
+        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
+    }
+}
+
+/// The function that was passed to [`Server::on_roots_changed`](crate::Server::on_roots_changed).
+#[derive(Clone)]
+pub(crate) struct RootsHook(Arc<dyn Fn(handler::Session) -> HookFuture + Send + Sync>);
+
+type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl RootsHook {
+    pub(crate) fn new<F>(run: impl Fn(handler::Session) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self(Arc::new(move |session| Box::pin(run(session))))
+    }
+
+    /// Runs the hook for a session. If it is already running, runs it once more afterwards. A running hook is aborted
+    /// when the session ends.
+    pub(in crate::engine) fn run(&self, session: &Arc<Session>) {
+        if !session.roots.hook_runs.start() {
+            return;
+        }
+        let (hook, session) = (self.clone(), Arc::clone(session));
+        tokio::spawn(async move {
+            loop {
+                let handle = handler::Session::new(Arc::new(LiveRequester::of_session(&session)));
+                let function = Arc::clone(&hook.0);
+                let mut running = tokio::spawn(async move { function(handle).await });
+                match race(&mut running, session.ended()).await {
+                    Ok(Err(error)) if error.is_panic() => {
+                        tracing::error!("the function passed to `on_roots_changed` panicked");
+                    }
+                    Ok(_) => {}
+                    Err(()) => return running.abort(),
+                }
+                if !session.roots.hook_runs.finish() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+debug!(RootsHook, self);
+
 #[cfg(all(test, feature = "http"))]
 mod tests {
     use super::*;
@@ -204,5 +407,20 @@ mod tests {
         assert!(weak.upgrade().is_none() && info.upgrade().is_none());
         assert!(!recipient.notify(b"{}"));
         drop(ping);
+    }
+
+    #[cfg(feature = "cluster")]
+    #[tokio::test(start_paused = true)]
+    async fn the_backend_is_seldom_asked_whether_the_client_reads_elsewhere() {
+        use crate::{backend::MemoryBackend, cluster::Cluster, testing::test_backend::TestBackend};
+
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(Duration::from_millis(1)));
+        let session = Session::for_test();
+        session.set_id(&"session".into());
+        let replica = Cluster::for_test(Arc::clone(&backend) as _, Duration::from_secs(60));
+        session.pending_requests.number_by(&replica);
+        assert!(session.until_read(Duration::from_secs(4)).await.is_err());
+        let operations = backend.operations();
+        assert!((10..=30).contains(&operations), "{operations} in 4 seconds");
     }
 }

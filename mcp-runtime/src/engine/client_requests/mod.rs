@@ -4,23 +4,18 @@
 #[cfg_attr(feature = "sealed-state", allow(dead_code, reason = "states are sealed"))]
 mod kept;
 mod live;
-mod readiness;
-mod requester;
 mod roots;
-mod roots_hook;
 mod rounds;
 #[cfg(feature = "sealed-state")]
 mod seal;
 mod state;
-mod wait;
 
 #[cfg(not(feature = "sealed-state"))]
 pub(crate) use kept::KeptStates as RoundStates;
-pub(super) use live::LiveRequester;
-pub(super) use requester::requester;
+#[cfg(feature = "tasks")]
+pub(super) use live::into_result;
+pub(crate) use live::{LiveRequester, RootsHook};
 pub(super) use roots::RootsCache;
-pub(crate) use roots_hook::RootsHook;
+pub(super) use rounds::requester;
 #[cfg(feature = "sealed-state")]
 pub(crate) use seal::StateKeys as RoundStates;
-#[cfg(feature = "tasks")]
-pub(super) use wait::into_result;

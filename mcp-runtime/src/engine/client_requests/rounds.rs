@@ -1,4 +1,5 @@
-//! Calls that end with questions, and run again when the client repeats the request with responses.
+//! Calls that end with questions, and run again when the client repeats the request with responses; and the choice
+//! between this and requests that are sent while the call waits.
 //!
 //! See [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
 
@@ -12,52 +13,84 @@ use std::{
 
 use super::{
     RoundStates,
+    live::LiveRequester,
     state::{AnsweredQuestion, Binding, RequestState, question_digest},
 };
 use crate::{
-    debug::debug,
-    engine::request::params::Params,
+    engine::request::{context::RequestContext, params::Params},
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientRequester, Encoding, Finished, MAX_ATTEMPTS, OnceValues, ResultKind,
+        AnswerFuture, CheckAnswer, ClientRequester, Encoding, Finished, Function, MAX_ATTEMPTS, OnceValues, ResultKind,
         ask::{InvalidAnswer, Question},
+        entry::EntryKind,
     },
     jsonrpc::{RawJson, raw},
     mutex::Mutex,
-    revision::encode::Object,
+    revision::{Feature, encode::Object},
 };
 
-/// The parameters that a client adds to a request from the second round on.
-#[derive(Debug, Default)]
-pub(crate) struct RoundParams {
-    /// The response to each question, as JSON, by key.
-    responses: HashMap<String, String>,
-    /// The state that the server returned in the previous round.
-    state: Option<RequestState>,
-}
-
-impl RoundParams {
-    /// Decodes `inputResponses` and `requestState`. Both are optional.
-    ///
-    /// # Errors
-    ///
-    /// Fails if one of them has the wrong type, or if the state does not belong to this request.
-    pub(super) fn decode(params: &Params<'_>, states: &RoundStates, binding: &Binding) -> Result<Self, Fault> {
-        let responses = params.input_responses()?.map_or("{}", RawJson::text);
-        let responses =
-            raw::members(responses).map(|(key, response)| (key.into_owned(), response.to_owned())).collect();
-        let state = params.request_state()?.map(|state| states.open(&binding.digest(), &state)).transpose()?;
-        Ok(Self { responses, state })
+/// Returns the requester that sends the function's requests to its client, or `None` if the function cannot send any.
+///
+/// # Errors
+///
+/// Returns a fault if the client's answers or its request state are invalid.
+pub(in crate::engine) fn requester(
+    request: &RequestContext<'_>,
+    function: &Function,
+    subject: &str,
+    arguments: &str,
+    uses_context: bool,
+) -> Result<Option<Arc<dyn ClientRequester>>, Fault> {
+    if request.id.is_of_notification() {
+        return Ok(None);
     }
-
-    /// Returns the `traceparent` of the previous round, as the client has returned it.
-    pub(super) fn traceparent(&self) -> Option<&str> {
-        self.state.as_ref()?.traceparent.as_deref()
+    let engine = request.engine();
+    let stateless = request.has(Feature::RequestMeta);
+    if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
+        return Ok(Some(Arc::new(LiveRequester::of_call(session, &request.connection.outbox))));
     }
+    let Params { input_responses, request_state, meta, .. } = request.params;
+    if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
+        return Ok(None);
+    }
+    let method = match function.kind() {
+        EntryKind::Tool => "tools/call",
+        EntryKind::Resource => "resources/read",
+        EntryKind::Prompt => "prompts/get",
+        // The protocol has no rounds of such methods.
+        EntryKind::Method => return Ok(None),
+    };
+    let principal = request.principal().map(Into::into);
+    let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };
+    engine.start_background();
+    let states = request.connection.round_states();
+    let responses = request.params.input_responses()?.map_or("{}", RawJson::text);
+    let responses = raw::members(responses).map(|(key, response)| (key.into_owned(), response.to_owned())).collect();
+    let state = request.params.request_state()?.map(|state| states.open(&binding.digest(), &state)).transpose()?;
+    if let Some(earlier) = state.as_ref().and_then(|state| state.traceparent.as_deref()) {
+        request.operation.continues(earlier);
+    }
+    let (asked, RequestState { answered, once, rejected, .. }) = match state {
+        Some(state) => (Some(state.asked.clone()), state),
+        None => (None, RequestState::default()),
+    };
+    Ok(Some(Arc::new(RoundsRequester {
+        responses,
+        asked,
+        rejected,
+        round: Arc::new(Mutex::new(Round { answered, ..Round::default() })),
+        once: once.into(),
+        capabilities: meta.client_capabilities.map_or("{}", RawJson::text).into(),
+        states: Arc::clone(states),
+        binding,
+        encoding: Arc::clone(request.encoding()),
+        traceparent: request.operation.traceparent(),
+    })))
 }
 
 /// The requester of one round of a call.
-pub(crate) struct RoundsRequester {
+struct RoundsRequester {
+    /// The response to each question of the previous round, as JSON, by key.
     responses: HashMap<String, String>,
     /// The digests of the questions that the previous round ended with, by key, if the client returned its state.
     asked: Option<HashMap<String, String>>,
@@ -74,7 +107,7 @@ pub(crate) struct RoundsRequester {
     traceparent: Option<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Round {
     answered: Vec<AnsweredQuestion>,
     unanswered: Vec<UnansweredQuestion>,
@@ -85,14 +118,9 @@ struct Round {
     /// the function asks again, the client is asked again.
     failed: HashSet<String>,
     /// Waits for a key, if the round could end but no key can seal its state yet.
-    key_wait: Option<KeyWait>,
+    key_wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     waker: Option<Waker>,
 }
-
-/// The future that waits for a key.
-struct KeyWait(Pin<Box<dyn Future<Output = ()> + Send>>);
-
-debug!(KeyWait, self);
 
 /// A question to which this round has no response.
 #[derive(Debug)]
@@ -113,34 +141,6 @@ struct Rejection {
 }
 
 impl RoundsRequester {
-    pub(crate) fn new(
-        params: RoundParams,
-        capabilities: &str,
-        states: Arc<RoundStates>,
-        binding: Binding,
-        encoding: Arc<Encoding>,
-        traceparent: Option<String>,
-    ) -> Self {
-        let RoundParams { responses, state } = params;
-        let (asked, RequestState { answered, once, rejected, .. }) = match state {
-            Some(state) => (Some(state.asked.clone()), state),
-            None => (None, RequestState::default()),
-        };
-        let round = Round { answered, ..Round::default() };
-        Self {
-            responses,
-            asked,
-            rejected,
-            round: Arc::new(Mutex::new(round)),
-            once: OnceValues::new(once),
-            capabilities: capabilities.into(),
-            states,
-            binding,
-            encoding,
-            traceparent,
-        }
-    }
-
     /// Returns the response to a question: from an earlier round, or from the parameters of this one.
     ///
     /// # Errors
@@ -259,9 +259,9 @@ impl ClientRequester for RoundsRequester {
         }
         let is_plain = round.answered.is_empty() && self.once.lock().is_empty();
         if round.key_wait.is_none() && !is_plain {
-            round.key_wait = self.states.until_ready().map(|wait| KeyWait(Box::pin(wait)));
+            round.key_wait = self.states.until_ready().map(|wait| Box::pin(wait) as _);
         }
-        if let Some(KeyWait(wait)) = &mut round.key_wait {
+        if let Some(wait) = &mut round.key_wait {
             task::ready!(wait.as_mut().poll(cx));
             round.key_wait = None;
         }

@@ -21,9 +21,8 @@ use super::state::{RequestState, check_size, json};
 use crate::{
     backend::Timestamp,
     engine::{
-        replicas::{Replicas, SharedKeys},
+        replicas::{KEY_ID_LEN, Replicas, SharedKeys, StateKey},
         request::params::invalid_request_state,
-        state_key::{KEY_ID_LEN, StateKey},
     },
     error::Fault,
     mutex::Mutex,
@@ -222,7 +221,7 @@ mod tests {
         super::state::{AnsweredQuestion, Binding},
         *,
     };
-    use crate::engine::{client_requests::state::MAX_STATE_LEN, state_key::KEY_LEN};
+    use crate::engine::{client_requests::state::MAX_STATE_LEN, replicas::KEY_LEN};
 
     fn binding() -> Binding {
         Binding {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{
     engine::{
         call::running,
-        handshake::{self, Declared},
         outbox::Outbox,
         replicas::{SessionChange, SessionMessage},
         request::{
@@ -13,7 +12,7 @@ use crate::{
             params::{self, check_capabilities},
             start::network,
         },
-        session::SessionInfo,
+        session::{Declared, SessionInfo},
     },
     error::Fault,
     excerpt::excerpt,
@@ -58,8 +57,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
     let capabilities = capabilities.map_or("{}", RawJson::text).into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
-    let session = handshake::open(
-        engine,
+    let session = engine.open_session(
         info,
         declared,
         outbox,

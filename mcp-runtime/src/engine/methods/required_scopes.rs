@@ -4,8 +4,11 @@ use super::completion;
 use crate::{
     auth::Scopes,
     engine::{
-        request::{context::RequestContext, method::Method, params},
-        subscriptions::filter::Filter,
+        listener::Filter,
+        request::{
+            context::RequestContext,
+            params::{self, Method},
+        },
     },
     handler::Function,
     registry::ListSet,

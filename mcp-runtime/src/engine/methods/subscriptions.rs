@@ -6,17 +6,14 @@ use super::required_scopes::required_scopes;
 use crate::{
     engine::{
         call::running,
+        listener::{Filter, Listener, too_many_listeners},
         replicas::{SessionChange, SessionMessage},
         request::{
             context::{RequestContext, authorize},
-            method::Method,
-            params,
+            params::{self, Method},
             source::VisibleTo,
         },
-        subscriptions::{
-            filter::{Filter, Listener, too_many_listeners, too_many_resources},
-            subscriber::Subscriber,
-        },
+        subscriptions::Subscriber,
         tasks,
     },
     error::Fault,
@@ -41,7 +38,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
         };
         authorize(request, found.function)?;
     }
-    subscriber.subscribe_resource(&uri, &sees).map_err(|_| too_many_resources())?;
+    subscriber.subscribe_resource(&uri, &sees)?;
     let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
     request.connection.tell_replicas(subscribed);
     running::write_result(out, request.id, &running::empty_result(request.encoding()));

@@ -2,7 +2,10 @@
 //!
 //! The engine decides, and the transport tells the client. Messages without a source, as over stdio, need no scopes.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use super::{
     operation::{Ending, Operation},
@@ -15,16 +18,18 @@ use crate::{
     auth::{Identity, Scopes},
     engine::{
         call::{batch::Batch, in_flight::InFlight, running::Clock},
+        limits::FlowControl,
         outbox::Outbox,
-        rates::FlowControl,
         replicas::SessionMessage,
         server::Engine,
         session::Session,
     },
     error::Fault,
+    excerpt::beginning,
     handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
+    mutex::Mutex,
     registry::Registry,
     revision::{self, Dialect, Feature},
 };
@@ -53,6 +58,30 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
+    /// Creates the state of a connection without a session and without a source.
+    pub(crate) fn new(
+        now: Instant,
+        engine: Arc<Engine>,
+        in_flight: Arc<InFlight>,
+        flow: Arc<FlowControl>,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        Self {
+            engine,
+            session: OnceLock::new(),
+            in_flight,
+            flow,
+            outbox,
+            source: None,
+            is_single_exchange: false,
+            is_stdio: false,
+            clock: Clock::new(now),
+            outgoing: Mutex::default(),
+            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
+            round_states: OnceLock::new(),
+        }
+    }
+
     /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
     /// the principal of the process.
     pub(crate) fn principal(&self) -> Option<&str> {
@@ -74,18 +103,7 @@ impl ConnectionContext {
     /// Keeps a message for the other replicas, if they know the session.
     pub(crate) fn tell_replicas(&self, message: impl FnOnce() -> SessionMessage) {
         if self.session.get().is_some_and(|session| session.is_shared()) {
-            self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).push(message());
-        }
-    }
-
-    /// Takes the messages for the other replicas.
-    #[cfg(feature = "http")]
-    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
-        match self.session.get() {
-            Some(session) if session.is_shared() => {
-                std::mem::take(&mut *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
-            }
-            _ => Vec::new(),
+            self.outgoing.lock().push(message());
         }
     }
 }
@@ -228,8 +246,7 @@ fn printable(text: String) -> String {
     if text.len() <= MAX_CLIENT_INFO_BYTES && !text.contains(char::is_control) {
         return text;
     }
-    let end = (0..=MAX_CLIENT_INFO_BYTES).rfind(|&end| text.is_char_boundary(end)).unwrap_or_default();
-    text[..end].replace(char::is_control, "\u{fffd}")
+    beginning(&text, MAX_CLIENT_INFO_BYTES).replace(char::is_control, "\u{fffd}")
 }
 
 /// The dialect of a request, and the options that the request itself sets.
@@ -275,9 +292,7 @@ impl RequestDialect {
             )),
         }
     }
-}
 
-impl RequestDialect {
     /// Determines the dialect of a notification, which need not name a version.
     ///
     /// # Errors

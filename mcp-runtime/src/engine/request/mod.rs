@@ -1,7 +1,6 @@
 //! Requests: their parameters, their dialect and their sender.
 
 pub(crate) mod context;
-pub(crate) mod method;
 pub(crate) mod operation;
 pub(crate) mod params;
 pub(crate) mod source;

@@ -5,18 +5,17 @@
 use std::{
     borrow::Cow,
     cell::Cell,
-    net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use tracing::Span;
 
-use super::method::Method;
+use super::params::Method;
 use crate::{
     debug::debug,
     error::{Fault, FaultClass},
     excerpt::excerpt,
-    handler::{Function, entry::EntryKind},
+    handler::{Function, RequestHead, entry::EntryKind},
     jsonrpc::{Id, raw},
     revision::{self, Dialect},
     telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, Unsampled},
@@ -72,10 +71,13 @@ pub(crate) struct Operation {
     is_measured: bool,
 }
 
+/// The method of telemetry that records an operation.
+type Record = fn(&(dyn Telemetry + 'static), &telemetry::Operation<'_>);
+
 /// The facts about an operation that telemetry records when it ends.
 pub(super) struct Measured {
     telemetry: SharedTelemetry,
-    record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
+    record: Record,
     /// Whether the server has sent the request.
     pub(super) is_sent: bool,
     method: Cow<'static, str>,
@@ -175,7 +177,7 @@ impl Operation {
     pub(crate) fn continues(&self, traceparent: &str) {
         let earlier = TraceCarrier::validated(|key| (key == 0).then_some(Cow::Borrowed(traceparent)));
         if !self.span.is_disabled() && !earlier.is_empty() {
-            self.update(|measured| measured.telemetry.span_continues(&self.span, &earlier));
+            self.update(|measured| measured.telemetry.call(|telemetry| telemetry.span_continues(&self.span, &earlier)));
         }
     }
 
@@ -274,7 +276,7 @@ debug!(Operation, self, span: self.span);
 impl Measured {
     pub(super) fn new(
         telemetry: &SharedTelemetry,
-        record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
+        record: Record,
         method: &'static str,
         network: Network,
         start: Instant,
@@ -290,16 +292,16 @@ impl Measured {
         let duration: Duration = start.elapsed();
         let operation =
             telemetry::Operation { method, tool, prompt, protocol_version, network, error_type, status_code, duration };
-        (self.record)(&self.telemetry, &operation);
+        self.telemetry.call(|telemetry| (self.record)(telemetry, &operation));
     }
 }
 
 /// Returns the principal as far as spans may name it. Without telemetry, spans never leave the log.
 pub(super) fn shown_principal<'a>(
-    telemetry: Option<&dyn Telemetry>,
+    telemetry: Option<&SharedTelemetry>,
     principal: Option<&'a str>,
 ) -> Option<Cow<'a, str>> {
-    principal.filter(|_| telemetry.is_none_or(|telemetry| telemetry.names_users())).map(excerpt)
+    principal.filter(|_| telemetry.is_none_or(SharedTelemetry::names_users)).map(excerpt)
 }
 
 /// Returns an id as text: a string without quotation marks.
@@ -307,40 +309,21 @@ pub(super) fn id_text(id: &Id) -> Cow<'_, str> {
     raw::string(id.as_json()).unwrap_or(Cow::Borrowed(id.as_json()))
 }
 
+/// Returns the transport of the request with a head.
 #[cfg(feature = "http")]
-mod head {
-    use super::{Network, SocketAddr};
-    use crate::handler::RequestHead;
-
-    pub(in crate::engine::request) fn head_network(head: &dyn RequestHead) -> Network {
-        let version = match head.version() {
-            http::Version::HTTP_10 => "1.0",
-            http::Version::HTTP_2 => "2",
-            http::Version::HTTP_3 => "3",
-            _ => "1.1",
-        };
-        let transport = if head.is_unix() { "unix" } else { Network::HTTP.transport };
-        Network { transport, protocol_version: Some(version), ..Network::HTTP }
-    }
-
-    pub(in crate::engine::request) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
-        head.peer_addr()
-    }
+pub(super) fn head_network(head: &dyn RequestHead) -> Network {
+    let version = match head.version() {
+        http::Version::HTTP_10 => "1.0",
+        http::Version::HTTP_2 => "2",
+        http::Version::HTTP_3 => "3",
+        _ => "1.1",
+    };
+    let transport = if head.is_unix() { "unix" } else { Network::HTTP.transport };
+    Network { transport, protocol_version: Some(version), ..Network::HTTP }
 }
 
 /// Without the feature `http`, no message has a head.
 #[cfg(not(feature = "http"))]
-mod head {
-    use super::{Network, SocketAddr};
-    use crate::handler::RequestHead;
-
-    pub(in crate::engine::request) fn head_network(_: &dyn RequestHead) -> Network {
-        Network::PIPE
-    }
-
-    pub(in crate::engine::request) fn head_address(_: &dyn RequestHead) -> Option<SocketAddr> {
-        None
-    }
+pub(super) fn head_network(_: &dyn RequestHead) -> Network {
+    Network::PIPE
 }
-
-pub(super) use head::{head_address, head_network};

@@ -1,17 +1,19 @@
-//! Reads the members of `params`.
+//! The method of a message, and the members of its `params`.
 
 use std::borrow::Cow;
 
-use super::method::{Method, Subject};
 use crate::{
     error::Fault,
     jsonrpc::{MAX_ID_BYTES, Object, RawJson, raw},
     model::Level,
-    revision::Dialect,
+    revision::{self, Dialect, Feature},
 };
 
 /// The maximum size of the capabilities that a client declares. A session stores them, and functions read them.
 pub(crate) const MAX_CAPABILITIES_BYTES: usize = 64 * 1024;
+
+/// The extension by which clients declare in `_meta` that they support tasks.
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The JSON of the members of `params` that frequently called methods read.
 #[derive(Default)]
@@ -188,7 +190,7 @@ impl<'a> Meta<'a> {
     /// Returns a fault if a member is missing or invalid, or if the version is unsupported.
     pub(crate) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
         let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
-        let Some(dialect) = crate::revision::stateless(&version) else {
+        let Some(dialect) = revision::stateless(&version) else {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
         };
         if self.client_capabilities.is_none_or(|json| !json.is_object()) {
@@ -233,4 +235,96 @@ pub(crate) fn string<'a>(json: Option<RawJson<'a>>, name: &str) -> Result<Cow<'a
 /// Returns a fault if it is missing or not a log level.
 pub(crate) fn level(json: Option<RawJson<'_>>, name: &str) -> Result<Level, Fault> {
     string(json, name)?.parse().map_err(|error| Fault::invalid_params(format!("`{name}`: {error}")))
+}
+
+/// The member of `params` that names what a request refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// There is none.
+    Absent,
+    /// `name`, which HTTP repeats in a header.
+    Name,
+    /// `uri`, which HTTP repeats in a header.
+    Uri,
+    /// `uri`, which only the message contains.
+    UnmirroredUri,
+    /// `taskId`, which HTTP repeats in a header.
+    Task,
+}
+
+/// Defines the methods: their names, their subjects, and the features of which a revision needs one to have the method.
+/// All revisions have a method without features.
+macro_rules! methods {
+    ($($method:ident = $name:literal, $subject:ident, [$($feature:ident),*];)*) => {
+        /// A method of the protocol: of a request, of a notification, or of a request to the client.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Method {
+            $($method,)*
+        }
+
+        impl Method {
+            #[inline]
+            pub(crate) fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$method),)*
+                    _ => None,
+                }
+            }
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$method => $name,)*
+                }
+            }
+
+            pub(crate) const fn subject(self) -> Subject {
+                match self {
+                    $(Self::$method => Subject::$subject,)*
+                }
+            }
+
+            /// Returns whether a dialect has the method.
+            #[inline]
+            pub(crate) fn is_in(self, dialect: &Dialect) -> bool {
+                let features: &[Feature] = match self {
+                    $(Self::$method => &[$(Feature::$feature),*],)*
+                };
+                features.is_empty() || features.iter().any(|feature| dialect.has(*feature))
+            }
+        }
+    };
+}
+
+methods! {
+    CallTool = "tools/call", Name, [];
+    ListTools = "tools/list", Absent, [];
+    ReadResource = "resources/read", Uri, [];
+    ListResources = "resources/list", Absent, [];
+    ListTemplates = "resources/templates/list", Absent, [];
+    Subscribe = "resources/subscribe", UnmirroredUri, [ResourceSubscriptions];
+    Unsubscribe = "resources/unsubscribe", UnmirroredUri, [ResourceSubscriptions];
+    ReadDirectory = "resources/directory/read", UnmirroredUri, [SkillsExtension];
+    GetPrompt = "prompts/get", Name, [];
+    ListPrompts = "prompts/list", Absent, [];
+    Complete = "completion/complete", Absent, [];
+    Ping = "ping", Absent, [Ping];
+    Initialize = "initialize", Absent, [Handshake];
+    Discover = "server/discover", Absent, [RequestMeta];
+    SetLevel = "logging/setLevel", Absent, [LogLevel];
+    ListSkills = "skills/list", Absent, [SkillsExtension];
+    GetSkill = "skills/get", UnmirroredUri, [SkillsExtension];
+    Listen = "subscriptions/listen", Absent, [Listening];
+    GetTask = "tasks/get", Task, [SessionTasks, TaskExtension];
+    TaskResult = "tasks/result", Absent, [SessionTasks];
+    ListTasks = "tasks/list", Absent, [SessionTasks];
+    CancelTask = "tasks/cancel", Task, [SessionTasks, TaskExtension];
+    UpdateTask = "tasks/update", Task, [TaskExtension];
+    Initialized = "notifications/initialized", Absent, [];
+    Cancelled = "notifications/cancelled", Absent, [];
+    Progress = "notifications/progress", Absent, [];
+    RootsChanged = "notifications/roots/list_changed", Absent, [];
+    // Requests to the client.
+    Elicit = "elicitation/create", Absent, [];
+    Sample = "sampling/createMessage", Absent, [];
+    ListRoots = "roots/list", Absent, [];
 }

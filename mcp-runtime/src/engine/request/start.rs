@@ -12,9 +12,8 @@ use tracing::{Instrument as _, Level, Span, field::Empty, span::Id as SpanId};
 
 use super::{
     context::ConnectionContext,
-    method::{Method, Subject},
-    operation::{Measured, Operation, head_address, head_network, id_text, known_method, shown_principal},
-    params::Params,
+    operation::{Measured, Operation, head_network, id_text, known_method, shown_principal},
+    params::{Method, Params, Subject},
 };
 use crate::{
     engine::session::{Session, SessionTelemetry},
@@ -22,7 +21,7 @@ use crate::{
     handler::Context,
     jsonrpc::{Id, RawJson},
     random::log_id,
-    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceContext, enter},
+    telemetry::{Network, SharedTelemetry, Telemetry, TraceContext, enter},
 };
 
 impl Operation {
@@ -50,13 +49,12 @@ impl Operation {
         let span = message_span(connection, method, params, id, Some(telemetry), unsampled.is_some());
         if !span.is_disabled() {
             let _entered = enter(unsampled.as_ref());
-            telemetry.span_created(&span, &trace);
+            telemetry.call(|telemetry| telemetry.span_created(&span, &trace));
         }
         if span.is_disabled() && unsampled.as_ref().is_some_and(|unsampled| !unsampled.is_measured) {
             return Self::unmeasured(span, unsampled);
         }
-        let record =
-            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
+        let record = <dyn Telemetry>::server_operation;
         let start = connection.clock.last();
         let measured = Measured::new(telemetry, record, known_method(method), network(connection), start);
         Self::measured(span, unsampled, measured)
@@ -87,10 +85,9 @@ impl Operation {
             network.protocol.version = network.protocol_version,
         );
         if !span.is_disabled() {
-            telemetry.span_created(&span, &TraceContext::default());
+            telemetry.call(|telemetry| telemetry.span_created(&span, &TraceContext::default()));
         }
-        let record =
-            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
+        let record = <dyn Telemetry>::client_operation;
         let mut measured = Measured::new(telemetry, record, method, *network, Instant::now());
         (measured.protocol_version, measured.is_sent) = (Some(version), true);
         Self::measured(span, None, measured)
@@ -103,7 +100,7 @@ impl Operation {
         let call = context.call();
         let unsampled = context.shared().unsampled.clone();
         let _entered = enter(unsampled.as_ref());
-        let caller = caller_span(telemetry.map(|it| it as _), context.principal(), || None);
+        let caller = caller_span(telemetry, context.principal(), || None);
         let span = tracing::info_span!(
             target: "mcp_runtime::request",
             parent: caller.id(),
@@ -119,7 +116,7 @@ impl Operation {
             gen_ai.tool.name = &*call.name,
             rpc.response.status_code = Empty,
             error.type = Empty,
-            enduser.id = shown_principal(telemetry.map(|it| it as _), context.principal()).as_deref(),
+            enduser.id = shown_principal(telemetry, context.principal()).as_deref(),
         );
         span.follows_from(Span::current());
         let Some(telemetry) = telemetry else {
@@ -128,10 +125,10 @@ impl Operation {
         let head = context.head();
         if !span.is_disabled() {
             let meta = context.shared().meta.as_deref().map(|meta| super::params::Meta::read(RawJson::new(meta)).trace);
-            telemetry.span_created(&span, &TraceContext { meta: &meta.unwrap_or_default(), head });
+            let trace = TraceContext { meta: &meta.unwrap_or_default(), head };
+            telemetry.call(|telemetry| telemetry.span_created(&span, &trace));
         }
-        let record =
-            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
+        let record = <dyn Telemetry>::task_operation;
         let network = head.map_or(Network::PIPE, head_network);
         let mut measured = Measured::new(telemetry, record, "tools/call", network, Instant::now());
         measured.protocol_version = Some(call.encoding.dialect.name());
@@ -147,12 +144,15 @@ fn message_span(
     method: &str,
     params: &Params<'_>,
     id: Option<&Id>,
-    telemetry: Option<&dyn Telemetry>,
+    telemetry: Option<&SharedTelemetry>,
     is_unsampled: bool,
 ) -> Span {
     // Most messages have no span.
     let network = LazyCell::new(|| telemetry.map(|_| network(connection)));
-    let address = LazyCell::new(|| network.and_then(|_| head_address(connection.source.as_deref()?)));
+    #[cfg(feature = "http")]
+    let address = LazyCell::new(|| network.and_then(|_| connection.source.as_deref()?.peer_addr()));
+    #[cfg(not(feature = "http"))]
+    let address = None::<std::net::SocketAddr>;
     let caller = caller_span(telemetry, connection.principal(), || Span::current().id());
     let _inside = caller.enter();
     // Telemetry does not want the spans of the second target, which is known before a message arrives.
@@ -193,11 +193,12 @@ fn message_span(
 /// Creates the span that names the principal to the log if the span of the operation must not, since it leaves the
 /// machine, and telemetry can tell them apart.
 fn caller_span(
-    telemetry: Option<&dyn Telemetry>,
+    telemetry: Option<&SharedTelemetry>,
     principal: Option<&str>,
     around: impl FnOnce() -> Option<SpanId>,
 ) -> Span {
-    let is_hidden = |telemetry: &dyn Telemetry| !telemetry.names_users() && telemetry.names_users_in_log();
+    let names_in_log = |telemetry: &SharedTelemetry| telemetry.call(|telemetry| telemetry.names_users_in_log());
+    let is_hidden = |telemetry: &SharedTelemetry| !telemetry.names_users() && names_in_log(telemetry);
     let hidden = principal.filter(|_| telemetry.is_some_and(is_hidden));
     hidden.map_or_else(Span::none, |principal| {
         let id = &*excerpt(principal);

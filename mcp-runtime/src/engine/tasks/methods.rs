@@ -12,8 +12,8 @@ use super::{
 use crate::{
     engine::{
         call::prepare::{admit, answer_with, check_in_flight},
-        request::{context::RequestContext, method::Method},
-        subscriptions::filter::Filter,
+        listener::Filter,
+        request::{context::RequestContext, params::Method},
     },
     error::Fault,
     excerpt::excerpt,

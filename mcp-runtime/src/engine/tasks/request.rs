@@ -16,9 +16,11 @@ use super::{
 use crate::{
     engine::{
         call::running,
-        description::TASKS_EXTENSION,
         replicas::InputResponse,
-        request::{params::Params, source::SenderAccess},
+        request::{
+            params::{Params, TASKS_EXTENSION},
+            source::SenderAccess,
+        },
     },
     error::Fault,
     excerpt::excerpt,

@@ -11,7 +11,7 @@ use crate::{
     handler::caller::ClientInfo,
     jsonrpc::{RawJson, object_member, raw},
     revision::{Feature, Revision},
-    telemetry::{Telemetry as _, TraceCarrier, TraceContext},
+    telemetry::{TraceCarrier, TraceContext},
     trace_context::{is_baggage, is_traceparent, is_tracestate},
 };
 

@@ -11,8 +11,8 @@ use tokio::task::AbortHandle;
 use super::{batch::Sink, running};
 use crate::{
     engine::{
+        listener::Listener,
         request::operation::{CANCELLED, Ending},
-        subscriptions::filter::Listener,
         sync::{
             Mutex, MutexGuard,
             atomic::{AtomicUsize, Ordering},

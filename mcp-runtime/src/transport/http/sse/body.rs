@@ -19,7 +19,7 @@ use crate::{
     counters::{Counted, Counter},
     engine::{Engine, InFlight},
     error::Fault,
-    telemetry::{SharedTelemetry, StreamEnd, Telemetry as _},
+    telemetry::{SharedTelemetry, StreamEnd},
     transport::http::session::ActiveSession,
 };
 
@@ -107,7 +107,8 @@ impl Drop for OpenStream {
                 Counter::SessionStreams => "session",
                 _ => "call",
             };
-            telemetry.stream_ended(&StreamEnd { kind, duration: start.elapsed() });
+            let end = StreamEnd { kind, duration: start.elapsed() };
+            telemetry.call(|telemetry| telemetry.stream_ended(&end));
         }
     }
 }

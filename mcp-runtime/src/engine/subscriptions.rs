@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use std::{
 use crate::{
     debug::debug,
     engine::outbox::{Outbox, PendingNotifications},
+    error::Fault,
     handler::{Function, comma},
     jsonrpc::write,
     mutex::Mutex,
@@ -30,6 +31,14 @@ pub(crate) const MAX_RESOURCES: usize = 1024;
 pub(crate) const MAX_URI_BYTES: usize = 256 << 10;
 /// The maximum number of open `subscriptions/listen` requests per server. Further requests are rejected.
 const MAX_LISTENERS: usize = 10_000;
+
+/// Returns the error for a subscriber with too many resources.
+pub(crate) fn too_many_resources() -> Fault {
+    let kibibytes = MAX_URI_BYTES >> 10;
+    Fault::InvalidParams(format!(
+        "too many subscriptions: the limit is {MAX_RESOURCES} resources and {kibibytes} KiB of URIs"
+    ))
+}
 
 /// The value that the author's code returns for a subscription, until the subscription ends.
 pub(crate) type Guard = Box<dyn Any + Send + Sync>;
@@ -46,21 +55,21 @@ pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
     /// The number of updates of resources since the server started.
-    pub(super) updates: AtomicU64,
+    updates: AtomicU64,
     on_subscribe: OnceLock<Box<OnSubscribe>>,
 }
 
 /// The subscriptions by subject. Each `Vec` is sorted by number.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+struct Index {
     lists: Vec<Arc<Subscription>>,
-    pub(super) resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
+    resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
     last_number: u64,
 }
 
 /// A receiver of notifications: a session or a `subscriptions/listen` request. Dropping it ends its subscriptions.
 pub(crate) struct Subscriber {
-    pub(super) server: Arc<Subscriptions>,
+    server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
@@ -68,10 +77,6 @@ pub(crate) struct Subscriber {
     /// At most one for each subscription to a resource.
     guards: Mutex<BTreeMap<String, Guard>>,
 }
-
-/// The error for a subscriber that exceeds [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
-#[derive(Debug)]
-pub(crate) struct TooManyResources;
 
 impl Subscriptions {
     /// Sets the function that learns of subscriptions to resources.
@@ -94,7 +99,16 @@ impl Subscriptions {
         }
     }
 
-    pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
+    /// Notifies the subscribers of these lists, and the subscribers of all resources.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn everything_changed(&self, lists: ListSet) {
+        self.lists_changed(lists);
+        for subscription in self.index().resources.values().flatten() {
+            subscription.resource_updated();
+        }
+    }
+
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,11 +122,6 @@ debug!(Subscriber, self, subscriptions: self.subscriptions);
 debug!(Subscriptions, self, index: self.index, listeners: self.listeners);
 
 impl Index {
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
-
     fn remove(&mut self, subscription: &Subscription) {
         let remove = |subscriptions: &mut Vec<Arc<Subscription>>| {
             if let Ok(at) = subscriptions.binary_search_by_key(&subscription.number, |other| other.number) {
@@ -120,7 +129,7 @@ impl Index {
             }
             subscriptions.is_empty()
         };
-        match subscription.subject() {
+        match &subscription.subject {
             Subject::Lists(_) => {
                 remove(&mut self.lists);
             }
@@ -137,31 +146,33 @@ impl Subscriber {
     /// Creates the subscriber of a session, which is subscribed to every list of its dialect. Its notifications are held
     /// back until [`ready`](Self::ready) is called.
     pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, dialect: &Dialect) -> Self {
-        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
-        let (subscriptions, guards) = Default::default();
-        let subscriber = Self { server, outbox, subscription_id: None, subscriptions, guards };
-        subscriber.subscribe_lists(ListSet::listed_in(dialect), Subscription::held);
+        let subscriber = Self::new(server, outbox, None);
+        subscriber.subscribe_lists(ListSet::listed_in(dialect), HELD);
         subscriber
     }
 
     /// Creates the subscriber of a `subscriptions/listen` request, whose notifications carry the request's id. Returns
     /// `None` if the server has too many of them.
     pub(crate) fn of_request(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, id: &str) -> Option<Self> {
-        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
         if server.listeners.fetch_add(1, Ordering::AcqRel) >= MAX_LISTENERS {
             server.listeners.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
+        Some(Self::new(server, outbox, Some(id.into())))
+    }
+
+    fn new(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, subscription_id: Option<Arc<str>>) -> Self {
+        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
         let (subscriptions, guards) = Default::default();
-        Some(Self { server, outbox, subscription_id: Some(id.into()), subscriptions, guards })
+        Self { server, outbox, subscription_id, subscriptions, guards }
     }
 
     /// Subscribes to these lists and to resources. The URIs must be distinct.
     pub(crate) fn subscribe(&self, lists: ListSet, uris: &[String], sees: &Sees<'_>) {
         if lists != ListSet::default() {
-            self.subscribe_lists(lists, std::convert::identity);
+            self.subscribe_lists(lists, 0);
         }
-        let mut subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions.lock();
         let mut index = self.server.index_mut();
         subscriptions.extend(uris.iter().map(|uri| self.add_resource(&mut index, uri)));
         drop((index, subscriptions));
@@ -169,11 +180,11 @@ impl Subscriber {
     }
 
     /// Tells the author's code of a subscription, and keeps what it returns. The code may change the server, so no lock is held.
-    pub(super) fn announce(&self, uri: &str, sees: &Sees<'_>) {
+    fn announce(&self, uri: &str, sees: &Sees<'_>) {
         let on_subscribe = self.server.on_subscribe.get();
         let guard = on_subscribe.map(|function| catch_unwind(AssertUnwindSafe(|| function(uri, sees))));
         let mut guard = guard.and_then(|result| result.unwrap_or_else(|_| report_panic(uri)));
-        let subscriptions = self.subscriptions();
+        let subscriptions = self.subscriptions.lock();
         // The client may have unsubscribed meanwhile.
         if guard.is_some() && subscriptions.iter().any(|subscription| subscription.uri() == Some(uri)) {
             guard = guard.and_then(|guard| self.guards.lock().insert(uri.to_owned(), guard));
@@ -182,10 +193,10 @@ impl Subscriber {
         release(uri, guard);
     }
 
-    fn subscribe_lists(&self, lists: ListSet, prepare: impl FnOnce(Subscription) -> Subscription) {
-        let mut subscriptions = self.subscriptions();
+    fn subscribe_lists(&self, lists: ListSet, state: u16) {
+        let mut subscriptions = self.subscriptions.lock();
         let mut index = self.server.index_mut();
-        let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(lists))));
+        let subscription = self.subscription(&mut index, Subject::Lists(lists), state);
         index.lists.push(Arc::clone(&subscription));
         // Most sessions subscribe to nothing else.
         subscriptions.reserve_exact(1);
@@ -196,8 +207,8 @@ impl Subscriber {
     ///
     /// # Errors
     ///
-    /// Returns an error if the subscriber has too many subscriptions.
-    pub(crate) fn subscribe_resource(&self, uri: &str, sees: &Sees<'_>) -> Result<(), TooManyResources> {
+    /// Returns a fault if the subscriber has too many subscriptions.
+    pub(crate) fn subscribe_resource(&self, uri: &str, sees: &Sees<'_>) -> Result<(), Fault> {
         if self.insert_resource(uri)? {
             self.announce(uri, sees);
         }
@@ -205,14 +216,14 @@ impl Subscriber {
     }
 
     /// Subscribes to a resource, and returns whether the subscription is new and must be announced.
-    pub(super) fn insert_resource(&self, uri: &str) -> Result<bool, TooManyResources> {
-        let mut subscriptions = self.subscriptions();
+    fn insert_resource(&self, uri: &str) -> Result<bool, Fault> {
+        let mut subscriptions = self.subscriptions.lock();
         let known = || subscriptions.iter().filter_map(|subscription| subscription.uri());
         if known().any(|known| known == uri) {
             return Ok(false);
         }
         if known().count() >= MAX_RESOURCES || known().map(str::len).sum::<usize>() + uri.len() > MAX_URI_BYTES {
-            return Err(TooManyResources);
+            return Err(too_many_resources());
         }
         let subscription = self.add_resource(&mut self.server.index_mut(), uri);
         subscriptions.push(subscription);
@@ -221,7 +232,7 @@ impl Subscriber {
 
     fn add_resource(&self, index: &mut Index, uri: &str) -> Arc<Subscription> {
         let uri = index.resources.get_key_value(uri).map_or_else(|| Arc::from(uri), |(uri, _)| Arc::clone(uri));
-        let subscription = Arc::new(self.subscription(index, Subject::Resource(Arc::clone(&uri))));
+        let subscription = self.subscription(index, Subject::Resource(Arc::clone(&uri)), 0);
         index.resources.entry(uri).or_default().push(Arc::clone(&subscription));
         subscription
     }
@@ -232,8 +243,8 @@ impl Subscriber {
     }
 
     /// Ends the subscription to a resource, and returns its guard, which must be released.
-    pub(super) fn remove_resource(&self, uri: &str) -> Option<Guard> {
-        let mut subscriptions = self.subscriptions();
+    fn remove_resource(&self, uri: &str) -> Option<Guard> {
+        let mut subscriptions = self.subscriptions.lock();
         let at = subscriptions.iter().position(|subscription| subscription.uri() == Some(uri))?;
         let subscription = subscriptions.swap_remove(at);
         self.server.index_mut().remove(&subscription);
@@ -251,12 +262,12 @@ impl Subscriber {
 
     /// Queues the notifications that were held back, and stops holding notifications back.
     pub(crate) fn ready(&self) {
-        self.subscriptions().iter().for_each(Subscription::release);
+        self.subscriptions.lock().iter().for_each(Subscription::release);
     }
 
     /// Ends all subscriptions. Notifications that are already pending are still sent.
     pub(crate) fn unsubscribe_all(&self) {
-        let mut subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions.lock();
         let mut index = self.server.index_mut();
         subscriptions.iter().for_each(|subscription| index.remove(subscription));
         subscriptions.clear();
@@ -265,17 +276,78 @@ impl Subscriber {
         guards.into_iter().for_each(|(uri, guard)| release(&uri, Some(guard)));
     }
 
-    fn subscription(&self, index: &mut Index, subject: Subject) -> Subscription {
-        Subscription::new(index.next_number(), subject, self.subscription_id.clone(), Weak::clone(&self.outbox))
+    fn subscription(&self, index: &mut Index, subject: Subject, state: u16) -> Arc<Subscription> {
+        index.last_number += 1;
+        Arc::new(Subscription {
+            number: index.last_number,
+            state: AtomicU16::new(state),
+            subject,
+            subscription_id: self.subscription_id.clone(),
+            outbox: Weak::clone(&self.outbox),
+        })
+    }
+}
+
+/// The changes that other replicas announce, or that this replica may have missed.
+#[cfg(all(feature = "cluster", feature = "http"))]
+impl Subscriber {
+    /// Returns the number of updates of resources since the server started.
+    pub(crate) fn updates(&self) -> u64 {
+        self.server.updates.load(Ordering::Acquire)
     }
 
-    pub(super) fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
-        self.subscriptions.lock()
+    /// Subscribes to these resources, and ends the subscriptions to other resources. Subscriptions beyond the limits
+    /// are ignored. If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has
+    /// increased, their resources count as updated.
+    ///
+    /// Returns a function that tells the author's code, for the caller to run without locks. It considers all functions,
+    /// since the record of a session does not tell which of them the client sees.
+    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) -> impl FnOnce() + use<'_> {
+        let known =
+            self.subscriptions.lock().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
+        let ended = known.iter().filter(|uri| !uris.contains(uri));
+        let ended: Vec<_> = ended.map(|uri| (uri.clone(), self.remove_resource(uri))).collect();
+        let mut added = uris.to_vec();
+        added.retain(|uri| self.insert_resource(uri).unwrap_or_default());
+        if since.is_some_and(|since| since != self.updates()) {
+            let is_new = |uri: &str| added.iter().any(|added| added == uri);
+            let subscriptions = self.subscriptions.lock();
+            for subscription in subscriptions.iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
+                subscription.resource_updated();
+            }
+        }
+        move || {
+            ended.into_iter().for_each(|(uri, guard)| release(&uri, guard));
+            added.iter().for_each(|uri| self.announce(uri, &|_| true));
+        }
+    }
+
+    /// Notifies again of the changes that were written since the last [acknowledgement](Self::acknowledge), because the
+    /// client may not have received the notifications.
+    pub(crate) fn repeat(&self) {
+        self.subscriptions.lock().iter().for_each(Subscription::repeat);
+    }
+
+    /// Records that the client has received all notifications that were written.
+    pub(crate) fn acknowledge(&self) {
+        for subscription in &*self.subscriptions.lock() {
+            let _ = subscription.take_written();
+        }
+    }
+
+    /// Notifies of these lists and of all resources as if they had changed.
+    pub(crate) fn everything_changed(&self, lists: ListSet) {
+        for subscription in &*self.subscriptions.lock() {
+            match &subscription.subject {
+                Subject::Lists(_) => subscription.lists_changed(lists),
+                Subject::Resource(_) => subscription.resource_updated(),
+            }
+        }
     }
 }
 
 /// Drops the guard of a subscription, which the author's code may have written.
-pub(super) fn release(uri: &str, guard: Option<Guard>) {
+fn release(uri: &str, guard: Option<Guard>) {
     if catch_unwind(AssertUnwindSafe(|| drop(guard))).is_err() {
         report_panic(uri);
     }
@@ -288,7 +360,7 @@ fn report_panic(uri: &str) -> Option<Guard> {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        self.subscriptions().iter().for_each(|subscription| subscription.end());
+        self.subscriptions.lock().iter().for_each(|subscription| subscription.end());
         self.unsubscribe_all();
         self.discard_ended();
         if self.subscription_id.is_some() {
@@ -315,8 +387,8 @@ const _: () = assert!((ListSet::ALL.0 as u16 | UPDATED) & !PENDING == 0, "more l
 /// A subscription is either clean or pending. The first change marks it as pending and queues it in its outbox; further
 /// changes do not queue it again. Writing its notifications makes it clean.
 #[derive(Debug)]
-pub(crate) struct Subscription {
-    pub(super) number: u64,
+struct Subscription {
+    number: u64,
     /// The pending changes, the changes that were written, and the flags, as bits.
     state: AtomicU16,
     subject: Subject,
@@ -327,7 +399,7 @@ pub(crate) struct Subscription {
 
 /// The subject of a subscription.
 #[derive(Debug)]
-pub(super) enum Subject {
+enum Subject {
     /// These lists.
     Lists(ListSet),
     /// The resource with this URI.
@@ -335,21 +407,8 @@ pub(super) enum Subject {
 }
 
 impl Subscription {
-    pub(super) fn new(number: u64, subject: Subject, subscription_id: Option<Arc<str>>, outbox: Weak<Outbox>) -> Self {
-        Self { number, state: AtomicU16::new(0), subject, subscription_id, outbox }
-    }
-
-    /// Holds notifications back until [`release`](Self::release).
-    pub(super) fn held(self) -> Self {
-        Self { state: AtomicU16::new(HELD), ..self }
-    }
-
-    pub(super) fn subject(&self) -> &Subject {
-        &self.subject
-    }
-
     /// Returns the URI of the subscribed resource.
-    pub(super) fn uri(&self) -> Option<&str> {
+    fn uri(&self) -> Option<&str> {
         match &self.subject {
             Subject::Resource(uri) => Some(uri),
             Subject::Lists(_) => None,
@@ -357,14 +416,14 @@ impl Subscription {
     }
 
     /// Marks the subscribed lists among `changed` as pending.
-    pub(super) fn lists_changed(self: &Arc<Self>, changed: ListSet) {
+    fn lists_changed(self: &Arc<Self>, changed: ListSet) {
         if let Subject::Lists(lists) = self.subject {
             self.mark(u16::from(changed.0 & lists.0));
         }
     }
 
     /// Marks the subscribed resource as pending.
-    pub(super) fn resource_updated(self: &Arc<Self>) {
+    fn resource_updated(self: &Arc<Self>) {
         self.mark(UPDATED);
     }
 
@@ -376,13 +435,13 @@ impl Subscription {
 
     /// Marks the changes that were written as pending.
     #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(super) fn repeat(self: &Arc<Self>) {
+    fn repeat(self: &Arc<Self>) {
         self.mark(self.take_written());
     }
 
     /// Returns the changes that were written, and forgets them.
     #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(super) fn take_written(&self) -> u16 {
+    fn take_written(&self) -> u16 {
         self.state.fetch_and(PENDING | HELD | ENDED, Ordering::AcqRel) >> WRITTEN & PENDING
     }
 
@@ -393,7 +452,7 @@ impl Subscription {
     }
 
     /// Queues the notifications that were held back, and stops holding notifications back.
-    pub(super) fn release(self: &Arc<Self>) {
+    fn release(self: &Arc<Self>) {
         let before = self.state.fetch_and(!HELD, Ordering::AcqRel);
         if before & HELD != 0 && before & (PENDING | ENDED) != 0 {
             self.enqueue();
@@ -401,7 +460,7 @@ impl Subscription {
     }
 
     /// Ends the subscription. Pending notifications are discarded.
-    pub(super) fn end(&self) {
+    fn end(&self) {
         self.state.fetch_or(ENDED, Ordering::AcqRel);
     }
 

@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber};
 use crate::{
     counters::{Counted, Counter},
     engine::{
@@ -13,6 +12,7 @@ use crate::{
             params::Params,
             source::Permit,
         },
+        subscriptions::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber, too_many_resources},
         tasks::TaskWatch,
     },
     error::Fault,
@@ -84,7 +84,7 @@ impl Filter {
     }
 
     /// Writes the filter as a JSON object.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         for name in self.lists.iter().filter_map(list_filter) {
             object.raw(&name, b"true");
@@ -137,14 +137,6 @@ fn read_strings(json: &str, name: &str, limit: usize, too_many: impl Fn() -> Fau
         strings.push(string.into_owned());
     }
     Ok(strings)
-}
-
-/// Returns the error for a subscriber with too many resources.
-pub(crate) fn too_many_resources() -> Fault {
-    let kibibytes = MAX_URI_BYTES >> 10;
-    Fault::InvalidParams(format!(
-        "too many subscriptions: the limit is {MAX_RESOURCES} resources and {kibibytes} KiB of URIs"
-    ))
 }
 
 /// An open `subscriptions/listen` request. It stays open until the client cancels it or the server shuts down.
@@ -220,7 +212,7 @@ pub(crate) fn too_many_listeners() -> Fault {
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
-    subscriber::write_subscription_id(out, id.as_json());
+    subscriptions::write_subscription_id(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
     filter.write(out);
     out.extend_from_slice(b"}}\n");
@@ -239,7 +231,7 @@ fn result(encoding: &Encoding, id: &Id) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{engine::subscriptions::subscriber::Subscriptions, revision};
+    use crate::{engine::subscriptions::Subscriptions, revision};
 
     /// The client reads nothing before the request ends.
     #[test]
