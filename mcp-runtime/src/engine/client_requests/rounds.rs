@@ -79,7 +79,7 @@ pub(in crate::engine) fn requester(
         asked,
         rejected,
         round: Arc::new(Mutex::new(Round { answered, ..Round::default() })),
-        once: once.into(),
+        once: OnceValues::new(once),
         capabilities: meta.client_capabilities.map_or("{}", RawJson::text).into(),
         states: Arc::clone(states),
         binding,
