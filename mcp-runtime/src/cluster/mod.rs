@@ -8,35 +8,23 @@
 //! The engine meets this module as its [`Replicas`], and HTTP as [`SharedSessions`](crate::transport::http::session).
 //! Neither names anything of it: the server connects them.
 //!
-//! - The member: [`replica`], with its [`lease`], and the probe of the backend.
-//! - The bus: messages between replicas, by kind ([`bus`]).
-//! - Sessions that every replica can use ([`sessions`]): their records ([`session_store`]), the local copy, and what
-//!   replicas announce to each other about them ([`session_record`]).
+//! - The member and the bus, messages between replicas by kind: [`replica`], with its [`lease`], and the probe of the
+//!   backend.
+//! - Sessions that every replica can use ([`sessions`]): their records and what replicas announce to each other about
+//!   them, the store of the records, and the worker that catches up with it.
 //! - Their event streams ([`streams`]).
-//! - [`changes`] of lists and resources, [`log_messages`] outside of calls, and the [`keys`] that seal the state of
-//!   requests.
+//! - [`notifications`] of changes and log messages outside of calls, and the [`keys`] that seal the state of requests.
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
-mod background;
-mod bus;
-mod changes;
 mod keys;
 mod lease;
-mod log_messages;
+mod notifications;
 mod replica;
-#[cfg(feature = "http")]
-mod session_record;
-#[cfg(feature = "http")]
-mod session_store;
 #[cfg(feature = "http")]
 mod sessions;
 #[cfg(feature = "http")]
 mod streams;
-#[cfg(feature = "http")]
-mod work;
-#[cfg(feature = "http")]
-mod worker;
 
 use std::{
     pin::Pin,
@@ -45,8 +33,10 @@ use std::{
 };
 
 use self::{
-    background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
-    replica::Replica,
+    keys::StoredKeys,
+    lease::ServerName,
+    notifications::{SharedChanges, SharedLog},
+    replica::{BackgroundTask, Replica},
 };
 #[cfg(feature = "http")]
 use crate::transport::http::{

@@ -1,5 +1,8 @@
+//! This process among the processes that share a backend, and the messages between them.
+
 use std::{
     convert::Infallible,
+    fmt,
     pin::pin,
     sync::{
         Arc, Weak,
@@ -9,15 +12,13 @@ use std::{
 };
 
 use tokio::{
+    runtime::Handle,
     sync::{oneshot, watch},
-    task::JoinHandle,
+    task::{AbortHandle, JoinHandle},
     time::{Instant, sleep, timeout},
 };
 
-use super::{
-    bus::{Freshness, Handlers, encode},
-    lease::{Lease, NameClaim, ServerName},
-};
+use super::lease::{Freshness, Lease, NameClaim, ServerName};
 use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
@@ -411,14 +412,108 @@ impl Membership {
     }
 }
 
+/// The handlers of a replica, by kind of message. There are as many as the engine and the transports register.
+#[derive(Default)]
+struct Handlers(Mutex<Vec<(&'static str, Weak<dyn ReplicaHandler>)>>);
+
+impl Handlers {
+    fn add(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>) {
+        let mut handlers = self.0.lock();
+        handlers.retain(|(_, handler)| handler.strong_count() > 0);
+        handlers.push((kind, handler));
+    }
+
+    /// Passes a message to the handlers of its kind. Ignores messages without a handler, which a newer release may send.
+    fn message(&self, message: &[u8]) {
+        let Some(end) = message.iter().position(|&byte| byte == b' ') else { return };
+        for (kind, handler) in self.live() {
+            if kind.as_bytes() == &message[..end] {
+                handler.message(&message[end + 1..]);
+            }
+        }
+    }
+
+    /// Passes an event to all handlers.
+    fn tell(&self, event: impl Fn(&dyn ReplicaHandler)) {
+        self.live().iter().for_each(|(_, handler)| event(&**handler));
+    }
+
+    /// Returns the handlers, which are called without the lock.
+    fn live(&self) -> Vec<(&'static str, std::sync::Arc<dyn ReplicaHandler>)> {
+        self.0.lock().iter().filter_map(|(kind, handler)| Some((*kind, handler.upgrade()?))).collect()
+    }
+}
+
+/// Returns a message of a kind, which contains no spaces.
+fn encode(kind: &str, payload: &[u8]) -> Vec<u8> {
+    debug_assert!(!kind.contains(' '));
+    [kind.as_bytes(), b" ", payload].concat()
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.lock().iter().map(|(kind, _)| kind)).finish()
+    }
+}
+
+/// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
+/// ends, the next use starts it again.
+#[derive(Debug, Default)]
+pub(super) struct BackgroundTask {
+    is_running: Arc<AtomicBool>,
+    running: Mutex<Option<AbortHandle>>,
+}
+
+impl BackgroundTask {
+    /// Starts the task, unless it is running or there is no runtime. Costs one atomic load if it is running.
+    pub(super) fn ensure_running<F>(&self, task: impl FnOnce() -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.is_running.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.is_running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (task, stopped) = (task(), StopOnDrop(Arc::clone(&self.is_running)));
+        let running = runtime.spawn(async move {
+            let _stopped = stopped;
+            task.await;
+        });
+        *self.running.lock() = Some(running.abort_handle());
+    }
+}
+
+impl Drop for BackgroundTask {
+    fn drop(&mut self) {
+        if let Some(running) = &*self.running.lock() {
+            running.abort();
+        }
+    }
+}
+
+/// A guard that records that the task has ended, even if it panicked or its runtime was dropped.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::{future::pending, sync::atomic::AtomicUsize};
+
+    use tokio::sync::mpsc;
+
     use super::*;
     use crate::{
         backend::{MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _},
         testing::test_backend::{BackendMethod, BackendOperation, Failing, TestBackend, unavailable},
     };
-    use tokio::sync::mpsc;
 
     const LEASE: Duration = Duration::from_secs(10);
 
@@ -579,5 +674,39 @@ mod tests {
         for (name, is_accepted) in [("tracker", true), ("notes", true), ("", true), ("other", false)] {
             assert_eq!(replica.accepts_server(name), is_accepted, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_task_starts_once_in_each_runtime_and_ends_with_its_owner() {
+        let (background, starts) = (BackgroundTask::default(), AtomicUsize::new(0));
+        let alive = Arc::new(());
+        let start = |background: &BackgroundTask| {
+            let alive = Arc::clone(&alive);
+            background.ensure_running(|| {
+                starts.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let _alive = alive;
+                    pending().await
+                }
+            });
+        };
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+        start(&background);
+        assert_eq!(starts.load(Ordering::Relaxed), 0, "there is no runtime");
+        for expected in 1..3 {
+            let runtime = runtime();
+            let _entered = runtime.enter();
+            start(&background);
+            start(&background);
+            assert_eq!((starts.load(Ordering::Relaxed), Arc::strong_count(&alive)), (expected, 2));
+        }
+        let runtime = runtime();
+        runtime.block_on(async {
+            start(&background);
+            drop(background);
+            while Arc::strong_count(&alive) > 1 {
+                tokio::task::yield_now().await;
+            }
+        });
     }
 }

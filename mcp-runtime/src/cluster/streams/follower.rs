@@ -3,9 +3,8 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    cursor::Cursor,
-    log::{MAX_PAUSE, PAGE, StreamLog},
-    shared_events::{Closed, Feed},
+    log::{Cursor, MAX_PAUSE, PAGE, StreamLog},
+    responses::{Closed, Feed},
 };
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry},

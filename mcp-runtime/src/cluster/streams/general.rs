@@ -18,8 +18,7 @@ use super::{
     ReplicaStreams,
     local_entries::{LocalEntries, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
-    open_responses::{OpenResponse, Reader, ReaderRecord},
-    shared_events::{Closed, Feed, FollowedEvents},
+    responses::{Closed, Feed, FollowedEvents, OpenResponse, Reader, ReaderRecord},
     writer::Writer,
 };
 use crate::{

@@ -4,9 +4,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
-    cursor::Cursor,
-    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
-    shared_events::Feed,
+    log::{Cursor, Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
+    responses::Feed,
 };
 use crate::{
     backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},

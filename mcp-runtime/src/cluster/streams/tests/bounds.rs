@@ -3,8 +3,7 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    super::shared_events::Feed, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest,
-    resumed,
+    super::responses::Feed, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest, resumed,
 };
 use crate::{
     backend::{RecordCondition, Records as _},
