@@ -13,7 +13,8 @@ use super::{
     error::{BackendError, BackendFuture},
     logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
     records::{
-        Insertion, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, forward_records,
+        Insertion, MAX_KEY, MAX_TTL, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records,
+        forward_records,
     },
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
@@ -75,7 +76,7 @@ impl EventLogs for MemoryBackend {
         entries: Vec<Vec<u8>>,
         bounds: LogBounds,
     ) -> BackendFuture<'a, Append> {
-        Box::pin(ready(self.logs.append(key, after, entries, bounds)))
+        Box::pin(ready(self.logs.lock().append(key, after, entries, bounds)))
     }
 
     fn read<'a>(
@@ -84,18 +85,25 @@ impl EventLogs for MemoryBackend {
         after: LogPosition,
         limit: usize,
     ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
-        Box::pin(ready(Ok(self.logs.read(key, after, limit))))
+        let found = self.logs.lock().logs.get(key).map(|log| log.read(after, limit));
+        Box::pin(ready(Ok(found)))
     }
 
     fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
         Box::pin(async move {
-            self.logs.appended(key, after).await;
-            Ok(())
+            loop {
+                let (changed, expires) = match self.logs.lock().logs.get(key) {
+                    Some(log) if log.last <= after.number() => (Arc::clone(&log.changed).notified_owned(), log.expires),
+                    _ => return Ok(()),
+                };
+                // The expiry may have been postponed in the meantime.
+                let _: Result<_, _> = tokio::time::timeout_at(expires, changed).await;
+            }
         })
     }
 
     fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        self.logs.remove(key);
+        self.logs.lock().remove(key);
         Box::pin(ready(Ok(())))
     }
 }
@@ -113,15 +121,12 @@ impl Topics for MemoryBackend {
 /// The maximum number of subscriptions.
 const MAX_SUBSCRIPTIONS: usize = 200_000;
 
-/// The maximum length of a name in bytes.
-const MAX_NAME: usize = 1024;
-
 /// The maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
 
 /// The topics of a [`MemoryBackend`](super::MemoryBackend).
 #[derive(Default)]
-pub(super) struct MemoryTopics(Mutex<Subscribers>);
+struct MemoryTopics(Mutex<Subscribers>);
 
 #[derive(Default)]
 struct Subscribers {
@@ -133,7 +138,7 @@ struct Subscribers {
 }
 
 impl MemoryTopics {
-    pub(super) fn publish(&self, topic: &str, message: Vec<u8>) -> Result<(), BackendError> {
+    fn publish(&self, topic: &str, message: Vec<u8>) -> Result<(), BackendError> {
         if message.len() > MAX_MESSAGE {
             return Err(BackendError::Full);
         }
@@ -145,10 +150,10 @@ impl MemoryTopics {
         Ok(())
     }
 
-    pub(super) fn subscribe(&self, topic: &str) -> Result<TopicSubscription, BackendError> {
+    fn subscribe(&self, topic: &str) -> Result<TopicSubscription, BackendError> {
         let mut subscribers = self.0.lock();
         subscribers.sweep();
-        if topic.len() > MAX_NAME || subscribers.count >= MAX_SUBSCRIPTIONS {
+        if topic.len() > MAX_KEY || subscribers.count >= MAX_SUBSCRIPTIONS {
             return Err(BackendError::Full);
         }
         let (sender, subscription) = TopicSubscription::new();
@@ -181,21 +186,15 @@ const MAX_LOGS: usize = 100_000;
 /// The maximum size of all logs in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The maximum length of a key in bytes.
-const MAX_KEY: usize = 1024;
-
 /// Per-log overhead, excluding the entries and the key, which is stored twice.
 const OVERHEAD: usize = 256;
 
 /// Per-entry overhead, excluding the value.
 const ENTRY_OVERHEAD: usize = 48;
 
-/// The longest time to live, which keeps the arithmetic of times within its range.
-const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
 /// The logs of a [`MemoryBackend`](super::MemoryBackend).
 #[derive(Default)]
-pub(super) struct MemoryLogs(Mutex<Store>);
+struct MemoryLogs(Mutex<Store>);
 
 #[derive(Default)]
 struct Store {
@@ -221,36 +220,6 @@ impl MemoryLogs {
         let mut store = self.0.lock();
         store.remove_expired(Instant::now());
         store
-    }
-
-    pub(super) fn append(
-        &self,
-        key: &str,
-        after: LogPosition,
-        entries: Vec<Vec<u8>>,
-        bounds: LogBounds,
-    ) -> Result<Append, BackendError> {
-        self.lock().append(key, after, entries, bounds)
-    }
-
-    pub(super) fn read(&self, key: &str, after: LogPosition, limit: usize) -> Option<Vec<EventLogEntry>> {
-        Some(self.lock().logs.get(key)?.read(after, limit))
-    }
-
-    /// Waits until the log has an entry after a position, or does not exist.
-    pub(super) async fn appended(&self, key: &str, after: LogPosition) {
-        loop {
-            let (changed, expires) = match self.lock().logs.get(key) {
-                Some(log) if log.last <= after.number() => (Arc::clone(&log.changed).notified_owned(), log.expires),
-                _ => return,
-            };
-            // The expiry may have been postponed in the meantime.
-            let _: Result<_, _> = tokio::time::timeout_at(expires, changed).await;
-        }
-    }
-
-    pub(super) fn remove(&self, key: &str) {
-        self.lock().remove(key);
     }
 }
 
@@ -352,30 +321,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn logs_expire_and_free_their_memory() {
-        let logs = MemoryLogs::default();
+        let backend = MemoryBackend::default();
         for (key, ttl) in [("a", 10), ("b", 20)] {
             let bounds = LogBounds::new(2, 100, Duration::from_secs(ttl));
-            logs.append(key, LogPosition::START, vec![vec![0; 10]; 5], bounds).unwrap();
+            backend.append(key, LogPosition::START, vec![vec![0; 10]; 5], bounds).await.unwrap();
         }
-        tokio::time::timeout(Duration::from_secs(11), logs.appended("a", LogPosition::new(5))).await.unwrap();
-        assert_eq!(logs.read("a", LogPosition::new(5), 9), None);
-        assert!(logs.read("b", LogPosition::new(5), 9).is_some());
-        logs.remove("b");
-        let store = logs.lock();
+        let appended = backend.appended("a", LogPosition::new(5));
+        tokio::time::timeout(Duration::from_secs(11), appended).await.unwrap().unwrap();
+        assert_eq!(backend.read("a", LogPosition::new(5), 9).await, Ok(None));
+        assert!(backend.read("b", LogPosition::new(5), 9).await.unwrap().is_some());
+        backend.remove("b").await.unwrap();
+        let store = backend.logs.lock();
         assert_eq!((store.logs.len(), store.by_expiry.len(), store.bytes), (0, 0, 0));
     }
 
     #[test]
     fn full_logs_reject_what_exceeds_their_limits() {
-        let logs = MemoryLogs::default();
+        let logs = MemoryBackend::default().logs;
         let bounds = LogBounds::new(1, usize::MAX, Duration::from_secs(60));
-        assert!(logs.append("a", LogPosition::START, vec![vec![0; MAX_BYTES - 1024]], bounds).is_ok());
-        assert_eq!(logs.append("b", LogPosition::START, vec![vec![0; 1024]], bounds), Err(BackendError::Full));
-        assert_eq!(
-            logs.append(&"x".repeat(MAX_KEY + 1), LogPosition::START, vec![vec![]], bounds),
-            Err(BackendError::Full)
-        );
-        logs.remove("a");
-        assert!(logs.append("b", LogPosition::START, vec![vec![0; 1024]], bounds).is_ok());
+        let append = |key: &str, bytes| logs.lock().append(key, LogPosition::START, vec![vec![0; bytes]], bounds);
+        assert!(append("a", MAX_BYTES - 1024).is_ok());
+        assert_eq!(append("b", 1024), Err(BackendError::Full));
+        assert_eq!(append(&"x".repeat(MAX_KEY + 1), 0), Err(BackendError::Full));
+        logs.lock().remove("a");
+        assert!(append("b", 1024).is_ok());
     }
 }

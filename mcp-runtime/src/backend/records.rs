@@ -287,8 +287,8 @@ const MAX_RECORDS: usize = 100_000;
 /// The default maximum size of all records in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The maximum length of a key in bytes.
-const MAX_KEY: usize = 1024;
+/// The maximum length in bytes of a key, and of the name of a topic.
+pub(super) const MAX_KEY: usize = 1024;
 
 /// The maximum length of an account in bytes.
 const MAX_ACCOUNT: usize = 64;
@@ -297,7 +297,7 @@ const MAX_ACCOUNT: usize = 64;
 const OVERHEAD: usize = 160;
 
 /// The longest time to live, which keeps the arithmetic of times within its range.
-const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+pub(super) const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// [`Records`] in the memory of one process.
 ///
@@ -446,12 +446,7 @@ impl Store {
             return Ok(version);
         }
         let account = account.unwrap_or_default();
-        if let Some((group, _)) = key.split_once(':') {
-            self.increment(group);
-        }
-        if !account.is_empty() {
-            self.increment(&account);
-        }
+        counted(key, &account).for_each(|of| self.increment(of));
         let key: Arc<str> = key.into();
         self.by_expiry.insert((expires, Arc::clone(&key)));
         self.records.insert(key, Entry { record, expires, account });
@@ -461,12 +456,7 @@ impl Store {
     fn remove(&mut self, key: &str) -> bool {
         let Some((key, entry)) = self.records.remove_entry(key) else { return false };
         self.bytes -= size_of(&key, &entry.record.value) + entry.account.len();
-        if let Some((group, _)) = key.split_once(':') {
-            self.decrement(group);
-        }
-        if !entry.account.is_empty() {
-            self.decrement(&entry.account);
-        }
+        counted(&key, &entry.account).for_each(|of| self.decrement(of));
         self.by_expiry.remove(&(entry.expires, key))
     }
 
@@ -500,6 +490,12 @@ impl Store {
         let range = self.records.range::<str, _>((start.as_ref().map(String::as_str), Bound::Unbounded));
         range.map_while(move |(key, entry)| Some((key.strip_prefix(&prefix)?, &entry.record)))
     }
+}
+
+/// Returns the group and the account for which a record counts, if any.
+fn counted<'a>(key: &'a str, account: &'a str) -> impl Iterator<Item = &'a str> {
+    let group = key.split_once(':').map(|(group, _)| group);
+    group.into_iter().chain(Some(account).filter(|account| !account.is_empty()))
 }
 
 fn size_of(key: &str, value: &[u8]) -> usize {

@@ -80,7 +80,7 @@ impl Cluster {
     /// Creates the cluster of a server, or `None` if its processes share no backend.
     pub(crate) fn of_server(options: ClusterOptions, profile: &Profile) -> Option<Arc<Self>> {
         let name = ServerName { name: profile.identity.name.clone(), former: profile.former_names.clone() };
-        let replica = Replica::of_server(options.backend?, options.lease, name);
+        let replica = Replica::with_name(options.backend?, options.lease, Some(name));
         let cluster = Self::new(replica, profile.state_keys.is_empty().then_some(profile.limits.round_ttl));
         Some(Arc::new(cluster))
     }
@@ -129,16 +129,11 @@ impl Replicas for Cluster {
                 // If this fails, the task of the replica repeats it.
                 let _ = replica.join().await;
                 let keys = async {
-                    match keys {
-                        Some(keys) => keys.run().await,
-                        None => std::future::pending().await,
+                    if let Some(keys) = keys {
+                        keys.run().await;
                     }
                 };
-                tokio::select! {
-                    _ = changes.run() => {}
-                    _ = keys => {}
-                    _ = log.run() => {}
-                }
+                tokio::join!(changes.run(), log.run(), keys);
             }
         });
     }

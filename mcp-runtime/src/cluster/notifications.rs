@@ -155,11 +155,11 @@ impl SharedChanges {
         // Clients have not subscribed to lists that the server does not declare.
         let lists = changes.lists.and(engine.registry().capabilities().lists());
         match &changes.resources {
-            ChangedResources::These(uris) => {
+            Some(uris) => {
                 engine.subscriptions.lists_changed(lists);
                 uris.iter().for_each(|uri| engine.subscriptions.resource_updated(uri));
             }
-            ChangedResources::All => engine.subscriptions.everything_changed(lists),
+            None => engine.subscriptions.everything_changed(lists),
         }
     }
 }
@@ -187,24 +187,19 @@ const MAX_RESOURCES: usize = 1024;
 const MAX_URI_BYTES: usize = 128 << 10;
 
 /// A set of changes, which is bounded: too many different resources become all resources.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct ChangeSet {
     /// The lists that have changed.
     lists: ListSet,
-    resources: ChangedResources,
-    /// The number of bytes of their URIs.
+    /// The URIs of the resources that have changed. `None` if all of them may have changed.
+    resources: Option<HashSet<String>>,
+    /// The number of bytes of the URIs.
     bytes: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum ChangedResources {
-    These(HashSet<String>),
-    All,
-}
-
-impl Default for ChangedResources {
+impl Default for ChangeSet {
     fn default() -> Self {
-        Self::These(HashSet::new())
+        Self { lists: ListSet::default(), resources: Some(HashSet::new()), bytes: 0 }
     }
 }
 
@@ -224,7 +219,7 @@ struct Message<'a> {
 impl ChangeSet {
     /// Returns the set for changes that are not known: everything may have changed.
     fn everything() -> Self {
-        Self { lists: ListSet::ALL, resources: ChangedResources::All, bytes: 0 }
+        Self { lists: ListSet::ALL, resources: None, bytes: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -236,36 +231,30 @@ impl ChangeSet {
     }
 
     fn insert_resource(&mut self, uri: &str) {
-        let ChangedResources::These(uris) = &mut self.resources else { return };
+        let Some(uris) = &mut self.resources else { return };
         if uris.contains(uri) {
             return;
         }
         self.bytes += uri.len();
         if uris.len() >= MAX_RESOURCES || self.bytes > MAX_URI_BYTES {
-            self.insert_all_resources();
+            self.resources = None;
         } else {
             uris.insert(uri.to_owned());
         }
     }
 
-    fn insert_all_resources(&mut self) {
-        self.resources = ChangedResources::All;
-    }
-
     fn merge(&mut self, other: Self) {
         self.insert_lists(other.lists);
         match other.resources {
-            ChangedResources::These(uris) => uris.iter().for_each(|uri| self.insert_resource(uri)),
-            ChangedResources::All => self.insert_all_resources(),
+            Some(uris) => uris.iter().for_each(|uri| self.insert_resource(uri)),
+            None => self.resources = None,
         }
     }
 
     /// Encodes the set for other processes, in less than 1 MiB. `from` identifies this process.
     fn encode(&self, from: Option<&str>) -> Vec<u8> {
-        let resources = match &self.resources {
-            ChangedResources::These(uris) => Some(uris.iter().map(|uri| Cow::Borrowed(uri.as_str())).collect()),
-            ChangedResources::All => None,
-        };
+        let resources = self.resources.as_ref();
+        let resources = resources.map(|uris| uris.iter().map(|uri| Cow::Borrowed(uri.as_str())).collect());
         let message = Message { from: from.map(Cow::Borrowed), lists: self.lists.0, resources };
         // Text and numbers can always be encoded.
         serde_json::to_vec(&message).unwrap_or_default()
@@ -277,7 +266,7 @@ impl ChangeSet {
         let mut set = Self { lists: ListSet(message.lists & ListSet::ALL.0), ..Self::default() };
         match message.resources {
             Some(uris) => uris.iter().for_each(|uri| set.insert_resource(uri)),
-            None => set.insert_all_resources(),
+            None => set.resources = None,
         }
         Some((message.from.map(Cow::into_owned), set))
     }
@@ -434,16 +423,16 @@ mod tests {
         let lists = |kind| ChangeSet { lists: ListSet::from(kind), ..ChangeSet::default() };
         let covers = |set: &ChangeSet, other: &ChangeSet| {
             let has_uris = match (&set.resources, &other.resources) {
-                (ChangedResources::All, _) => true,
-                (ChangedResources::These(uris), ChangedResources::These(others)) => uris.is_superset(others),
-                (ChangedResources::These(_), ChangedResources::All) => false,
+                (None, _) => true,
+                (Some(uris), Some(others)) => uris.is_superset(others),
+                (Some(_), None) => false,
             };
             has_uris && set.lists.and(other.lists) == other.lists
         };
         let sets = [
             set(["a:b".to_owned()]),
             set(["a:c".to_owned(), "a:d".to_owned()]),
-            ChangeSet { resources: ChangedResources::All, ..ChangeSet::default() },
+            ChangeSet { resources: None, ..ChangeSet::default() },
             lists(ListKind::Tools),
             lists(ListKind::Prompts),
             ChangeSet::everything(),
@@ -536,7 +525,7 @@ mod tests {
             ("long", set([control(MAX_URI_BYTES)]), false),
             ("too long", set([control(MAX_URI_BYTES), number(1)]), true),
         ] {
-            assert_eq!(set.resources == ChangedResources::All, is_bounded, "{label}");
+            assert_eq!(set.resources.is_none(), is_bounded, "{label}");
             assert!(set.encode(Some("me")).len() < 1 << 20, "{label}");
         }
     }

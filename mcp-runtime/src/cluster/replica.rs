@@ -83,11 +83,7 @@ impl Replica {
     }
 
     /// Creates a replica that has no slot yet. Without renewal, the slot expires after `lease`.
-    pub(crate) fn of_server(backend: Arc<dyn Backend>, lease: Duration, name: ServerName) -> Self {
-        Self::with_name(backend, lease, Some(name))
-    }
-
-    fn with_name(backend: Arc<dyn Backend>, lease: Duration, name: Option<ServerName>) -> Self {
+    pub(crate) fn with_name(backend: Arc<dyn Backend>, lease: Duration, name: Option<ServerName>) -> Self {
         let handlers = Handlers::default();
         let freshness = Arc::new(Freshness::new(lease));
         handlers.add(Freshness::ECHO, Arc::downgrade(&freshness) as Weak<dyn ReplicaHandler>);
@@ -111,7 +107,7 @@ impl Replica {
     /// Returns a message that names both servers. A backend that does not respond is not an error.
     pub(crate) async fn check_name(&self) -> Result<(), String> {
         match self.membership.claim_name().await {
-            Ok(NameClaim::Other(other)) => Err(self.membership.mismatch(&other)),
+            Ok(Some(mismatch)) => Err(mismatch),
             _ => Ok(()),
         }
     }
@@ -275,21 +271,19 @@ impl Drop for ResetOnDrop<'_> {
 }
 
 impl Membership {
-    async fn claim_name(&self) -> Result<NameClaim, BackendError> {
-        match &self.name {
-            Some(name) => name.claim(&self.backend, self.lease).await,
-            None => Ok(NameClaim::Former),
-        }
-    }
-
-    fn mismatch(&self, other: &str) -> String {
-        self.name.as_ref().map(|name| name.mismatch(other, self.lease)).unwrap_or_default()
+    /// Claims the backend for the server. Returns the error if it belongs to another server.
+    async fn claim_name(&self) -> Result<Option<String>, BackendError> {
+        let Some(name) = &self.name else { return Ok(None) };
+        Ok(match name.claim(&self.backend, self.lease).await? {
+            NameClaim::Other(other) => Some(name.mismatch(&other, self.lease)),
+            NameClaim::Own | NameClaim::Former => None,
+        })
     }
 
     /// Takes a slot and subscribes to the topics.
     async fn enter(&self) -> Result<(Lease, [TopicSubscription; 2]), BackendError> {
-        if let NameClaim::Other(other) = self.claim_name().await? {
-            return Err(BackendError::Unavailable(self.mismatch(&other)));
+        if let Some(mismatch) = self.claim_name().await? {
+            return Err(BackendError::Unavailable(mismatch));
         }
         with_timeout(self.clock.update(&*self.backend, 0)).await?;
         let lease = Lease::acquire(&self.backend, self.lease).await?;
@@ -670,7 +664,7 @@ mod tests {
     #[test]
     fn a_server_accepts_what_it_has_stored_under_any_of_its_names() {
         let name = ServerName { name: "tracker".to_owned(), former: vec!["notes".to_owned()] };
-        let replica = Replica::of_server(Arc::new(MemoryBackend::default()), LEASE, name);
+        let replica = Replica::with_name(Arc::new(MemoryBackend::default()), LEASE, Some(name));
         for (name, is_accepted) in [("tracker", true), ("notes", true), ("", true), ("other", false)] {
             assert_eq!(replica.accepts_server(name), is_accepted, "{name:?}");
         }

@@ -38,27 +38,27 @@ impl ReplicaSessions {
         self.worker.ensure_running(|| run(Weak::clone(&self.this), Arc::clone(&self.work), self.renewal_interval));
     }
 
-    /// Returns the questions of this replica that wait for an answer, by session and request.
-    fn questions(&self) -> Vec<(String, u64)> {
+    /// Returns the work for the questions of this replica that wait for an answer.
+    fn all_answers(&self) -> Vec<Work> {
         let of_session = |(id, local): (Arc<str>, Arc<HttpSession>)| {
             let requests = local.session.pending_requests.ids();
-            requests.into_iter().map(move |request| (id.to_string(), request))
+            requests.into_iter().map(move |request| Work::TakeAnswer(id.to_string(), request))
         };
         self.sessions.all().into_iter().flat_map(of_session).collect()
     }
 
-    /// Returns the sessions that must be read again now. Idle sessions are read again when they are used.
-    fn stale_in_use(&self) -> Vec<String> {
+    /// Returns the work for the sessions that must be read again now. Idle sessions are read again when they are used.
+    fn all_refreshes(&self) -> Vec<Work> {
         let stale = self.sessions.all().into_iter().filter(|(_, local)| is_stale(local) && !local.is_idle());
-        stale.map(|(id, _)| id.to_string()).collect()
+        stale.map(|(id, _)| Work::Refresh(id.to_string())).collect()
     }
 
-    /// Returns the sessions that were used after `since`. The other sessions are renewed when they are used.
-    fn used_since(&self, since: Instant) -> Vec<Arc<str>> {
+    /// Returns the work for the sessions that were used after `since`. The other sessions are renewed when they are used.
+    fn all_renewals(&self, since: Instant) -> Vec<Work> {
         let is_used = |local: &HttpSession| !local.is_idle() || local.state().last_used >= since;
         let (used, unused): (Vec<_>, Vec<_>) = self.sessions.all().into_iter().partition(|(_, local)| is_used(local));
         unused.iter().filter_map(|(_, local)| SharedSession::of(&local.session)).for_each(SharedSession::set_unused);
-        used.into_iter().map(|(id, _)| id).collect()
+        used.into_iter().map(|(id, _)| Work::Renew(id.to_string())).collect()
     }
 
     /// Performs the work that is due.
@@ -114,10 +114,11 @@ impl ReplicaSessions {
         Ok(())
     }
 
-    /// Returns the sessions with calls of this replica.
-    fn with_calls(&self) -> Vec<String> {
-        let has_calls = |local: &HttpSession| local.session.in_flight.count() > 0;
-        self.sessions.all().into_iter().filter(|(_, local)| has_calls(local)).map(|(id, _)| id.to_string()).collect()
+    /// Returns the work for the sessions with calls of this replica.
+    fn all_cancellations(&self) -> Vec<Work> {
+        let sessions = self.sessions.all().into_iter();
+        let with_calls = sessions.filter(|(_, local)| local.session.in_flight.count() > 0);
+        with_calls.map(|(id, _)| Work::TakeCancellations(id.to_string())).collect()
     }
 
     /// Cancels the calls of a session that other replicas were told to cancel.
@@ -144,23 +145,13 @@ impl ReplicaSessions {
 
 /// Performs the work that is due, and renews the sessions in use once per interval, for as long as it is polled.
 async fn run(shared: Weak<ReplicaSessions>, work: Arc<SharedWork>, interval: Duration) {
-    let all_answers = |shared: &ReplicaSessions| {
-        shared.questions().into_iter().map(|(session, request)| Work::TakeAnswer(session, request)).collect()
-    };
-    let all_cancellations =
-        |shared: &ReplicaSessions| shared.with_calls().into_iter().map(Work::TakeCancellations).collect();
-    let all_refreshes = |shared: &ReplicaSessions| shared.stale_in_use().into_iter().map(Work::Refresh).collect();
-    let answers = complete(&shared, &work.answers, interval, all_answers);
-    let cancellations = complete(&shared, &work.cancellations, interval, all_cancellations);
-    let refreshes = complete(&shared, &work.refreshes, interval, all_refreshes);
+    let answers = complete(&shared, &work.answers, interval, ReplicaSessions::all_answers);
+    let cancellations = complete(&shared, &work.cancellations, interval, ReplicaSessions::all_cancellations);
+    let refreshes = complete(&shared, &work.refreshes, interval, ReplicaSessions::all_refreshes);
     let announcements = complete(&shared, &work.announcements, interval, |_| vec![Work::AnnounceAll]);
     let mut since = Instant::now();
-    let used = |shared: &ReplicaSessions| {
-        let begun = Instant::now();
-        let used = shared.used_since(std::mem::replace(&mut since, begun));
-        used.into_iter().map(|id| Work::Renew(id.to_string())).collect()
-    };
-    let renewals = complete(&shared, &work.renewals, interval, used);
+    let all_renewals = |shared: &ReplicaSessions| shared.all_renewals(std::mem::replace(&mut since, Instant::now()));
+    let renewals = complete(&shared, &work.renewals, interval, all_renewals);
     // Beyond the bound of the queue, records expire.
     let removals = complete(&shared, &work.removals, interval, |_| Vec::new());
     let renews = async {
@@ -169,15 +160,7 @@ async fn run(shared: Weak<ReplicaSessions>, work: Arc<SharedWork>, interval: Dur
             work.renewals.add_all();
         }
     };
-    tokio::select! {
-        _ = answers => {}
-        _ = cancellations => {}
-        _ = refreshes => {}
-        _ = announcements => {}
-        _ = renewals => {}
-        _ = removals => {}
-        () = renews => {}
-    }
+    tokio::join!(answers, cancellations, refreshes, announcements, renewals, removals, renews);
 }
 
 /// Does the work of one kind. `all` returns all possible work of this kind.

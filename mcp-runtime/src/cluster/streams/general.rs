@@ -121,26 +121,24 @@ struct GeneralResponse {
 impl SharedStreams for Arc<SessionStreams> {
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
         let (feed, items) = Feed::new(0);
-        let events = FollowedEvents::unopened(&self.streams.responses, Arc::clone(&self.session_id), items);
+        let events = FollowedEvents::unopened(Arc::clone(&self.streams.responses), Arc::clone(&self.session_id), items);
         let (session, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
         tokio::spawn(Pump { session, outbox, calls, lines, feed, memory, unwritten }.run());
         StreamEvents::Shared(Box::new(events))
     }
 
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
-        Box::pin(async move {
+        Box::pin(with_timeout(async move {
             match event {
-                None => with_timeout(self.open_general(None)).await,
+                None => self.open_general(None).await,
                 Some((GENERAL, number)) => match EventNumber::decode(number) {
-                    Some(after) => with_timeout(self.open_general(Some(after))).await,
                     None => Ok(Resumption::Unknown),
+                    after => self.open_general(after).await,
                 },
                 Some((_, at)) if at > MAX_POSITION => Ok(Resumption::Unknown),
-                Some((stream, at)) => {
-                    with_timeout(self.streams.resume(&self.session_id, stream, at, self.dialect)).await
-                }
+                Some((stream, at)) => self.streams.resume(&self.session_id, stream, at, self.dialect).await,
             }
-        })
+        }))
     }
 }
 
@@ -178,7 +176,7 @@ impl SessionStreams {
     /// Opens the stream for a response, which begins after an event or else after the last event that an earlier response
     /// has carried. Any other response that carries the stream ends.
     async fn open_general(self: &Arc<Self>, after: Option<EventNumber>) -> Result<Resumption, BackendError> {
-        let ReplicaStreams { responses, replica, .. } = &*self.streams;
+        let replica = &self.streams.replica;
         let slot = replica.join().await?;
         let known = ReaderRecord::load(replica, &self.session_id).await?;
         let at = match after.map(|after| after.position) {
@@ -206,8 +204,7 @@ impl SessionStreams {
         // Closes the record if the announcement fails.
         tokio::spawn(response.run(feed));
         registration.announce().await?;
-        let events =
-            FollowedEvents::resumed(responses, &self.session_id, (GENERAL, start.encode()), items, registration);
+        let events = FollowedEvents::resumed(start.encode(), items, registration);
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 

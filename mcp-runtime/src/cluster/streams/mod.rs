@@ -79,14 +79,7 @@ impl ReplicaStreams {
         registration.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
-        let events = FollowedEvents::resumed(responses, session, (stream, position), items, registration);
+        let events = FollowedEvents::resumed(position, items, registration);
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
-    }
-}
-
-#[cfg(test)]
-impl ReplicaStreams {
-    fn replica(&self) -> &Arc<Replica> {
-        &self.replica
     }
 }

@@ -296,22 +296,15 @@ pub(super) struct FollowedEvents {
 
 impl FollowedEvents {
     /// Creates the events of a stream that is about to be opened.
-    pub(super) fn unopened(responses: &Arc<OpenResponses>, session: Arc<str>, items: FeedReceiver) -> Self {
-        let responses = Arc::clone(responses);
+    pub(super) fn unopened(responses: Arc<OpenResponses>, session: Arc<str>, items: FeedReceiver) -> Self {
         Self { session, stream: None, start: 0, items, responses, registration: None, replaced: None }
     }
 
     /// Creates the events of a stream that a response resumes after the event with a position.
-    pub(super) fn resumed(
-        responses: &Arc<OpenResponses>,
-        session: &Arc<str>,
-        (stream, start): (u64, u64),
-        items: FeedReceiver,
-        registration: OpenResponse,
-    ) -> Self {
-        let (session, responses) = (Arc::clone(session), Arc::clone(responses));
-        let (stream, registration) = (Some(stream), Some(registration));
-        Self { session, stream, start, items, responses, registration, replaced: None }
+    pub(super) fn resumed(start: u64, items: FeedReceiver, registration: OpenResponse) -> Self {
+        let (session, stream) = registration.stream.clone();
+        let unopened = Self::unopened(Arc::clone(&registration.responses), session, items);
+        Self { stream: Some(stream), start, registration: Some(registration), ..unopened }
     }
 }
 

@@ -71,7 +71,7 @@ async fn a_response_of_any_length_is_resumed_at_every_replica() {
                 sleep(Duration::from_secs(60)).await;
                 notify(&call.outbox, "later");
                 assert_eq!(event(&mut waiting).await.1, "later", "{case}");
-                let slot = replicas[0].replica().slot().unwrap();
+                let slot = replicas[0].replica.slot().unwrap();
                 assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
             }
             assert!(rest(&mut waiting).await.is_empty(), "{case}");
