@@ -315,6 +315,7 @@ pub struct MemoryRecords {
     created: (Timestamp, Instant),
 }
 
+#[derive(Default)]
 struct Store {
     records: BTreeMap<Arc<str>, Entry>,
     /// All keys in the order in which their records expire.
@@ -337,15 +338,7 @@ struct Entry {
 impl MemoryRecords {
     /// Creates a store for at most this number of records, and of bytes.
     pub fn new(max_records: usize, max_bytes: usize) -> Self {
-        let store = Mutex::new(Store {
-            records: BTreeMap::new(),
-            by_expiry: BTreeSet::new(),
-            counts: HashMap::new(),
-            bytes: 0,
-            last_version: 0,
-            max_records,
-            max_bytes,
-        });
+        let store = Mutex::new(Store { max_records, max_bytes, ..Store::default() });
         Self { store, created: (Timestamp::now(), Instant::now()) }
     }
 
@@ -377,19 +370,6 @@ impl Store {
 
     fn version(&self, key: &str) -> Option<RecordVersion> {
         self.records.get(key).map(|entry| entry.record.version)
-    }
-
-    fn set(
-        &mut self,
-        key: &str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> Result<Option<RecordVersion>, BackendError> {
-        if !condition.holds(self.version(key)) {
-            return Ok(None);
-        }
-        self.write(key, value, ttl, None).map(Some)
     }
 
     fn insert(
@@ -514,7 +494,9 @@ impl Records for MemoryRecords {
         value: Vec<u8>,
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>> {
-        Box::pin(ready(self.lock().set(key, condition, value, ttl)))
+        let mut store = self.lock();
+        let holds = condition.holds(store.version(key));
+        Box::pin(ready(holds.then(|| store.write(key, value, ttl, None)).transpose()))
     }
 
     fn insert<'a>(

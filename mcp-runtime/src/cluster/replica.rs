@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    fmt,
     pin::pin,
     sync::{
         Arc, Weak,
@@ -23,6 +22,7 @@ use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
     },
+    debug::debug,
     engine::{ReplicaHandler, Slot},
     mutex::Mutex,
     race::race,
@@ -444,11 +444,7 @@ fn encode(kind: &str, payload: &[u8]) -> Vec<u8> {
     [kind.as_bytes(), b" ", payload].concat()
 }
 
-impl fmt::Debug for Handlers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.lock().iter().map(|(kind, _)| kind)).finish()
-    }
-}
+debug!(Handlers, self, handlers: self.0.lock().len());
 
 /// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
 /// ends, the next use starts it again.

@@ -264,7 +264,7 @@ impl SharedSessions for ReplicaSessions {
 
 impl ReplicaHandler for ReplicaSessions {
     fn message(&self, payload: &[u8]) {
-        let Some(announcement) = Announcement::decode(payload) else { return };
+        let Ok(announcement) = serde_json::from_slice(payload) else { return };
         match announcement {
             Announcement::Changed { session, revision, unsubscribed } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);

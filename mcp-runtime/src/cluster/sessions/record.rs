@@ -12,7 +12,7 @@ use crate::{
         Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange,
         SessionInfo, restore_session,
     },
-    handler::{ClientInfo, ClientProgress},
+    handler::ClientInfo,
     mutex::Mutex,
     revision,
 };
@@ -215,19 +215,9 @@ pub(super) enum Announcement {
 }
 
 impl Announcement {
-    pub(super) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
-        let ClientProgress { progress, total, message } = report;
-        Self::Progressed { session: session.to_owned(), request, progress, total, message }
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
-    }
-
-    /// Returns `None` for an announcement that this release does not know.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     },
     cluster::replica::Replica,
     engine::{InputResponse, Session, SessionChange, SessionMessage, Slot},
+    handler::ClientProgress,
 };
 
 /// The kind of the messages between replicas about sessions.
@@ -181,9 +182,10 @@ impl SessionStore {
                 }
                 SessionMessage::Change(change) => changes.push(change),
                 SessionMessage::Answer(request, answer) => self.forward_answer(shared, request, &answer).await?,
-                SessionMessage::Progress(request, report) => {
+                SessionMessage::Progress(request, ClientProgress { progress, total, message }) => {
                     if let Some(owner) = self.owner(request) {
-                        let progressed = Announcement::progressed(&shared.id, request, report);
+                        let session = shared.id.to_string();
+                        let progressed = Announcement::Progressed { session, request, progress, total, message };
                         self.replica.send(owner, SESSION_MESSAGES, &progressed.encode()).await?;
                     }
                 }

@@ -203,11 +203,6 @@ impl ReaderRecord {
         let excess = self.received.len().saturating_sub(MAX_RECEIVED);
         self.received.drain(..excess);
     }
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        // Fails only for maps with keys that are not strings.
-        serde_json::to_vec(&self).unwrap_or_default()
-    }
 }
 
 /// The record of the response that carries the stream of a session for messages that belong to no request.
@@ -274,7 +269,9 @@ impl Reader {
     }
 
     async fn write(&self, condition: RecordCondition) -> Result<Option<RecordVersion>, BackendError> {
-        with_timeout(self.replica.backend().set(&self.key, condition, self.record.encode(), TTL)).await
+        // Text and numbers can always be encoded.
+        let value = serde_json::to_vec(&self.record).unwrap_or_default();
+        with_timeout(self.replica.backend().set(&self.key, condition, value, TTL)).await
     }
 }
 
