@@ -30,14 +30,12 @@ pub(crate) use connector::MeasuredBackend;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use error::Warnings;
 pub use error::{BackendError, BackendFuture};
-#[cfg(feature = "cluster")]
-pub(crate) use logs::forward_logs;
 #[cfg(feature = "backend")]
 pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
 #[cfg(feature = "backend")]
 pub use memory_backend::MemoryBackend;
 #[cfg(feature = "cluster")]
-pub(crate) use records::forward_records;
+pub(crate) use {logs::forward_logs, records::forward_records, topics::forward_topics};
 #[cfg(feature = "backend")]
 pub use records::{Insertion, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
@@ -49,8 +47,6 @@ pub(crate) use timing::with_timeout;
 pub(crate) use timing::{Availability, CircuitBreaker};
 #[cfg(feature = "backend")]
 pub(crate) use timing::{BackendClock, Backoff};
-#[cfg(feature = "cluster")]
-pub(crate) use topics::forward_topics;
 #[cfg(feature = "backend")]
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 

@@ -151,7 +151,7 @@ impl Replicas for Cluster {
     }
 
     fn new_id(&self) -> Option<u64> {
-        self.replica.new_id()
+        self.replica.slot().map(|slot| self.replica.next_id(slot))
     }
 
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool> {

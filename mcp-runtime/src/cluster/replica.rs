@@ -176,12 +176,7 @@ impl Replica {
     }
 
     /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this
-    /// replica. Returns `None` if this replica has no slot.
-    pub(crate) fn new_id(&self) -> Option<u64> {
-        self.slot().map(|slot| self.next_id(slot))
-    }
-
-    /// Returns the next id of this replica while it has a slot.
+    /// replica.
     pub(crate) fn next_id(&self, slot: Slot) -> u64 {
         slot.id(self.last_number.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
@@ -559,7 +554,7 @@ mod tests {
         let (mut ada, mut bob) = (member(&backend).await, member(&backend).await);
         assert_ne!(ada.slot, bob.slot);
         assert_eq!(ada.replica.join().await.unwrap(), ada.slot, "a replica joins once");
-        let ids = [&ada, &ada, &bob].map(|member| member.replica.new_id().unwrap());
+        let ids = [&ada, &ada, &bob].map(|member| member.replica.next_id(member.slot));
         assert_eq!(ids.map(|id| Slot::of_id(id).unwrap()), [ada.slot, ada.slot, bob.slot]);
         assert_ne!(ids[0], ids[1]);
         ada.replica.send(bob.slot, "note", b"to bob").await.unwrap();

@@ -13,13 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
 use self::{
     record::{Announcement, SharedSession, StoredSession, invalidate, invalidate_missed},
-    store::{SESSION_MESSAGES, SessionStore},
+    store::{SESSION_MESSAGES, SessionStore, hashed_name},
 };
 use super::{
     replica::{BackgroundTask, Replica},
@@ -119,10 +117,7 @@ impl ReplicaSessions {
             if is_overlapped() && attempt < MAX_LOADS {
                 continue;
             }
-            let permit = self
-                .sessions
-                .reserve(peer)
-                .ok_or_else(|| Fault::refused(Counter::RefusedSessions, "too many sessions"))?;
+            let permit = self.sessions.reserve(peer).ok_or_else(too_many_sessions)?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
             let session = stored.record.restore(&self.engine).ok_or_else(unknown)?;
             let is_unused = self.store.is_unused_for(stored.record.renewed, self.renewal_interval);
@@ -188,14 +183,13 @@ impl SharedSessions for ReplicaSessions {
     ) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
         Box::pin(async move {
             self.ensure_worker();
-            let too_many = || Fault::refused(Counter::RefusedSessions, "too many sessions");
-            let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
+            let permit = self.sessions.reserve(peer).ok_or_else(too_many_sessions)?;
             let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
-            let peer = peer_name(peer);
+            let peer = hashed_name(peer.quota_key().unwrap_or_default());
             let mut unopened = Unopened { work: &self.work, session: Some((id.to_string(), peer.clone())) };
             let created = with_timeout(self.store.create(&id, session, peer)).await?;
             unopened.session = None;
-            self.insert(&id, session, created.ok_or_else(too_many)?, permit);
+            self.insert(&id, session, created.ok_or_else(too_many_sessions)?, permit);
             Ok(id)
         })
     }
@@ -363,10 +357,8 @@ fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Returns a name of a peer that is part of a key.
-fn peer_name(peer: &Peer) -> String {
-    let digest = Sha256::digest(peer.quota_key().unwrap_or_default());
-    URL_SAFE_NO_PAD.encode(&digest[..16])
+fn too_many_sessions() -> Fault {
+    Fault::refused(Counter::RefusedSessions, "too many sessions")
 }
 
 /// A job for a session, which the job names by its id.

@@ -134,11 +134,6 @@ impl SessionRecord {
         Some(session)
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        // Fails only for maps with keys that are not strings.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
     /// # Errors
     ///
     /// Fails if the record cannot be read. A newer release may have written it, so the session exists.

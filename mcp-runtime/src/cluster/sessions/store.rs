@@ -319,7 +319,7 @@ impl SessionStore {
         // A replica that receives no messages for longer than this, but still renews its lease, misses the cancellation, and its call
         // continues.
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
-        let (group, name) = (cancellation_group(&shared.id), cancellation_name(&request));
+        let (group, name) = (cancellation_group(&shared.id), hashed_name(&request));
         let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };
         with_timeout(self.backend().insert(&group, &name, request.clone().into_bytes(), ttl, quota)).await?;
         self.announce(&Announcement::Cancelled { session: shared.id.to_string(), request }).await
@@ -333,7 +333,7 @@ impl SessionStore {
 
     /// Deletes the cancellation of a call that has taken effect. If this fails, the record expires.
     pub(super) async fn forget_cancellation(&self, id: &str, request: &str) {
-        let key = format!("{}:{}", cancellation_group(id), cancellation_name(request));
+        let key = format!("{}:{}", cancellation_group(id), hashed_name(request));
         let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
     }
 
@@ -349,7 +349,9 @@ impl SessionStore {
         condition: RecordCondition,
         record: &SessionRecord,
     ) -> Result<Option<RecordVersion>, BackendError> {
-        with_timeout(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
+        // Fails only for maps with keys that are not strings.
+        let value = serde_json::to_vec(record).unwrap_or_default();
+        with_timeout(self.backend().set(&session_key(id), condition, value, self.ttl)).await
     }
 
     /// Counts a new session towards its peer. Returns `false` if the peer has too many.
@@ -399,9 +401,9 @@ fn cancellation_group(id: &str) -> String {
     format!("mcp/1/cancelled/{id}")
 }
 
-/// Returns the name of the record of a cancellation, since the id of a request may contain any text.
-fn cancellation_name(request: &str) -> String {
-    URL_SAFE_NO_PAD.encode(&Sha256::digest(request)[..16])
+/// Returns a name for any text, which can be part of a key.
+pub(super) fn hashed_name(text: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(text)[..16])
 }
 
 /// Encodes an answer, or the error that replaces it if it is too long.

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     ReplicaStreams,
-    local_entries::{LocalEntries, LocalFollower},
+    general_log::{GeneralLog, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     responses::{Closed, Feed, FollowedEvents, OpenResponse, Reader, ReaderRecord},
     writer::Writer,
@@ -31,7 +31,7 @@ use crate::{
         session::{SharedStreams, StreamCalls},
         sse::{
             events::{GENERAL, Resumption, StreamEvents, StreamItem},
-            stream::{MAX_LOGGED_BYTES, StreamMemory},
+            stream::StreamMemory,
         },
     },
 };
@@ -60,7 +60,7 @@ pub(crate) struct SessionStreams {
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     /// Their log. Most sessions never need one here.
-    general: OnceLock<Box<GeneralLog>>,
+    general: OnceLock<Arc<GeneralLog>>,
     /// Runs the task that writes the log, which exists only while there is something to write.
     runtime: Handle,
     is_writing: AtomicBool,
@@ -95,13 +95,6 @@ impl EventNumber {
     fn encode(self) -> u64 {
         u64::from(self.change) << u32::BITS | self.position
     }
-}
-
-/// The log of the messages of a session that belong to no request, and what this replica has appended to it.
-#[derive(Debug)]
-struct GeneralLog {
-    log: StreamLog,
-    local: Arc<LocalEntries>,
 }
 
 /// A response that carries the stream of a session for messages that belong to no request.
@@ -166,10 +159,10 @@ impl SessionStreams {
         started
     }
 
-    fn general(&self) -> &GeneralLog {
+    fn general(&self) -> &Arc<GeneralLog> {
         self.general.get_or_init(|| {
             let log = StreamLog::new(self.streams.replica.backend(), &self.session_id, GENERAL);
-            Box::new(GeneralLog { log, local: Arc::default() })
+            Arc::new(GeneralLog::new(log))
         })
     }
 
@@ -196,7 +189,7 @@ impl SessionStreams {
         let registration = self.replace_response(number, &record.received);
         let reader = Reader::open(replica, &self.session_id, record).await?;
         let (feed, items) = Feed::new(at);
-        let (stream, local) = (Arc::clone(self), self.general().local.follow());
+        let (stream, local) = (Arc::clone(self), self.general().follow());
         let start = EventNumber { position: at, change: after.map_or(0, |after| after.change) };
         let response = GeneralResponse { stream, local, number, at, change: start.change, reader };
         // From now on, messages are for this response. Its task may run later.
@@ -226,8 +219,7 @@ impl SessionStreams {
             lines.clear();
             if !entries.is_empty() {
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                let GeneralLog { log, local } = self.general();
-                persist(|| local.append(log, &entries, MAX_LOGGED_BYTES), |_| true).await;
+                persist(|| self.general().append(&entries), |_| true).await;
             }
             self.is_writing.store(false, Ordering::Release);
             if is_closed {

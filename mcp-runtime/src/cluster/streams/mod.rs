@@ -8,7 +8,7 @@
 
 mod follower;
 mod general;
-mod local_entries;
+mod general_log;
 mod log;
 mod responses;
 #[cfg(test)]
