@@ -23,15 +23,6 @@ const MAX_IN_FLIGHT: usize = 32;
 /// The maximum time after which work that has failed is tried again.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Starts a task as soon as there are fewer than [`MAX_IN_FLIGHT`].
-async fn spawn(tasks: &mut JoinSet<()>, task: impl Future<Output = ()> + Send + 'static) {
-    if tasks.len() >= MAX_IN_FLIGHT {
-        tasks.join_next().await;
-    }
-    tasks.spawn(task);
-    while tasks.try_join_next().is_some() {}
-}
-
 impl ReplicaSessions {
     /// Starts the worker if it is not running: it ends with the runtime that it was started in.
     pub(super) fn ensure_worker(&self) {
@@ -68,25 +59,20 @@ impl ReplicaSessions {
     /// Fails if the backend fails or takes too long. The work is then still due.
     async fn execute(&self, work: &Work) -> Result<(), BackendError> {
         match work {
-            Work::TakeAnswer(session, request) => self.take_answer(session, *request).await,
-            Work::TakeCancellations(session) => self.take_cancellations(session).await,
+            Work::TakeAnswer(session, request) => self.take_answer(session, *request).await?,
+            Work::TakeCancellations(session) => self.take_cancellations(session).await?,
             // A later call may have the same id.
-            Work::ForgetCancellation(session, request) => {
-                self.store.forget_cancellation(session, request).await;
-                Ok(())
-            }
-            Work::Refresh(session) => self.refresh_now(session).await,
+            Work::ForgetCancellation(session, request) => self.store.forget_cancellation(session, request).await,
+            Work::Refresh(session) => self.refresh_now(session).await?,
             Work::Announce(session, revision) => {
                 let (session, revision, unsubscribed) = (session.clone(), *revision, Vec::new());
-                self.store.announce(&Announcement::Changed { session, revision, unsubscribed }).await
+                self.store.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
             }
-            Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await,
-            Work::Renew(session) => {
-                self.renew(session).await;
-                Ok(())
-            }
-            Work::Remove(session, peer) => self.store.remove(session, peer).await,
+            Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await?,
+            Work::Renew(session) => self.renew(session).await,
+            Work::Remove(session, peer) => self.store.remove(session, peer).await?,
         }
+        Ok(())
     }
 
     /// Reads a session again if it is stale.
@@ -177,7 +163,11 @@ async fn complete(
             None => shared.upgrade().map_or_else(Vec::new, |shared| all(&shared)),
         };
         for work in due {
-            spawn(&mut tasks, retry(Weak::clone(shared), work, interval.min(MAX_PAUSE))).await;
+            if tasks.len() >= MAX_IN_FLIGHT {
+                tasks.join_next().await;
+            }
+            tasks.spawn(retry(Weak::clone(shared), work, interval.min(MAX_PAUSE)));
+            while tasks.try_join_next().is_some() {}
         }
     }
 }

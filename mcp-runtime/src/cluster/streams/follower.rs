@@ -3,7 +3,7 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    log::{Cursor, MAX_PAUSE, PAGE, StreamLog},
+    log::{CALL_LOST, Cursor, MAX_PAUSE, PAGE, StreamLog},
     responses::{Closed, Feed},
 };
 use crate::{
@@ -131,7 +131,7 @@ impl Follower {
             return Ok(self.read().await? == Some(true));
         };
         // If other followers find the same, or if the owner has written more meanwhile, their entries are read next.
-        if let Append::Conflict(last) = self.log.lose(self.cursor.at(), &calls.lost(self.dialect)).await?
+        if let Append::Conflict(last) = self.log.lose(self.cursor.at(), &calls.fail(self.dialect, CALL_LOST)).await?
             && last.number() < self.cursor.at()
         {
             // The backend has lost the last entries.

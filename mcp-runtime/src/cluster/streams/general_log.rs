@@ -2,7 +2,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::log::{MAX_PAUSE, StreamLog};
+use super::log::{MAX_PAUSE, RUNNING_TTL, StreamLog};
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
     mutex::Mutex,
@@ -70,7 +70,7 @@ impl GeneralLog {
             }
             conflicts += 1;
             let at = self.state.lock().at;
-            match self.log.append(at, entries.to_vec(), MAX_LOGGED_BYTES).await? {
+            match self.log.append(at, entries.to_vec(), MAX_LOGGED_BYTES, RUNNING_TTL).await? {
                 Append::Appended(last) => {
                     let mut state = self.state.lock();
                     state.at = last.number();

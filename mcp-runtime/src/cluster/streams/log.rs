@@ -55,20 +55,22 @@ impl StreamLog {
         with_timeout(self.backend.set(&self.key, RecordCondition::Always, value, RUNNING_TTL)).await.map(drop)
     }
 
-    /// Appends entries to the log of a running stream that ends at a position. The log then keeps at most `max_bytes`, or
-    /// its newest entry if that is longer.
+    /// Appends entries to a log that ends at a position, and sets the time after which the log expires. The log then keeps
+    /// at most `max_bytes`, or its newest entry if that is longer.
     pub(super) async fn append(
         &self,
         after: u64,
         entries: Vec<Vec<u8>>,
         max_bytes: usize,
+        ttl: Duration,
     ) -> Result<Append, BackendError> {
-        self.append_for(after, entries, max_bytes, RUNNING_TTL).await
+        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
+        with_timeout(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
     }
 
     /// Postpones the time at which the log of a running stream expires, unless it has entries after a position.
     pub(super) async fn keep_alive(&self, after: u64) -> Result<Append, BackendError> {
-        self.append(after, vec![Entry::Alive.encode()], MAX_LOGGED_BYTES).await
+        self.append(after, vec![Entry::Alive.encode()], MAX_LOGGED_BYTES, RUNNING_TTL).await
     }
 
     /// Appends the entries that complete a stream, like [`append`](Self::append).
@@ -78,7 +80,7 @@ impl StreamLog {
         entries: Vec<Vec<u8>>,
         max_bytes: usize,
     ) -> Result<Append, BackendError> {
-        let append = self.append_for(after, entries, max_bytes, ENDED_TTL).await?;
+        let append = self.append(after, entries, max_bytes, ENDED_TTL).await?;
         if matches!(append, Append::Appended(_)) {
             // Only a running stream can be lost. If this fails, the record expires.
             let _ = with_timeout(self.backend.delete(&self.key, RecordCondition::Always)).await;
@@ -90,17 +92,6 @@ impl StreamLog {
     /// bytes, since the log may contain a long response.
     pub(super) async fn lose(&self, after: u64, message: &[u8]) -> Result<Append, BackendError> {
         self.complete(after, vec![Entry::Lost(message).encode()], usize::MAX).await
-    }
-
-    async fn append_for(
-        &self,
-        after: u64,
-        entries: Vec<Vec<u8>>,
-        max_bytes: usize,
-        ttl: Duration,
-    ) -> Result<Append, BackendError> {
-        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
-        with_timeout(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
     }
 
     /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
@@ -237,25 +228,17 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// The error of calls whose results are lost.
+pub(super) const CALL_LOST: &str = "the call was lost, because the process that ran it is gone or could not store the \
+                                    result: the function may have run, completely or in part";
+
+/// The error of calls whose results the backend has no room for.
+pub(super) const RESULT_TOO_LONG: &str = "the function has run, but its result is too long to be stored for a client \
+                                          that has lost its connection";
+
 impl StreamCalls {
-    /// Encodes the responses of calls whose results are lost.
-    pub(super) fn lost(&self, dialect: &'static Dialect) -> Vec<u8> {
-        self.fail(
-            dialect,
-            "the call was lost, because the process that ran it is gone or could not store the result: the function may \
-             have run, completely or in part",
-        )
-    }
-
-    /// Encodes the responses of calls whose results the backend has no room for.
-    pub(super) fn too_long(&self, dialect: &'static Dialect) -> Vec<u8> {
-        self.fail(
-            dialect,
-            "the function has run, but its result is too long to be stored for a client that has lost its connection",
-        )
-    }
-
-    fn fail(&self, dialect: &'static Dialect, message: &'static str) -> Vec<u8> {
+    /// Encodes the responses of calls that have failed.
+    pub(super) fn fail(&self, dialect: &'static Dialect, message: &'static str) -> Vec<u8> {
         let fault = Fault::internal(message);
         let responses = self.ids.iter().filter_map(|id| {
             let mut response = Vec::new();
@@ -428,7 +411,7 @@ mod tests {
         ] {
             let calls = StreamCalls { ids: ids.iter().map(|id| (*id).to_owned()).collect(), is_batch };
             let calls: StreamCalls = serde_json::from_slice(&serde_json::to_vec(&calls).unwrap()).unwrap();
-            let lost = calls.lost(revision::newest_handshake());
+            let lost = calls.fail(revision::newest_handshake(), CALL_LOST);
             assert_eq!(String::from_utf8(lost).unwrap(), expected, "{ids:?}");
         }
     }
