@@ -392,21 +392,20 @@ impl Store {
         if (!account.is_empty() && of_account >= quota.per_account) || in_total >= quota.total {
             return Ok(Insertion::Full { of_account, in_total });
         }
-        self.write(&new, value, ttl, Some(account.into())).map(Insertion::Inserted)
+        self.write(&new, value, ttl, account.into()).map(Insertion::Inserted)
     }
 
-    /// Writes a record. `account` is the account of a new record.
+    /// Writes a record. `account` is the account of a new record, empty if it has none.
     fn write(
         &mut self,
         key: &str,
         value: Vec<u8>,
         ttl: Duration,
-        account: Option<Box<str>>,
+        account: Box<str>,
     ) -> Result<RecordVersion, BackendError> {
         let before = self.records.get(key);
-        let new_account = account.as_deref().map_or(0, str::len);
         let entries = self.records.len() + usize::from(before.is_none());
-        let bytes = before.map_or(self.bytes + new_account, |before| self.bytes - size_of(key, &before.record.value))
+        let bytes = before.map_or(self.bytes + account.len(), |before| self.bytes - size_of(key, &before.record.value))
             + size_of(key, &value);
         if key.len() > MAX_KEY || entries > self.max_records || bytes > self.max_bytes {
             return Err(BackendError::Full);
@@ -425,7 +424,6 @@ impl Store {
             self.by_expiry.insert((expires, before.1));
             return Ok(version);
         }
-        let account = account.unwrap_or_default();
         counted(key, &account).for_each(|of| self.increment(of));
         let key: Arc<str> = key.into();
         self.by_expiry.insert((expires, Arc::clone(&key)));
@@ -496,7 +494,7 @@ impl Records for MemoryRecords {
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         let mut store = self.lock();
         let holds = condition.holds(store.version(key));
-        Box::pin(ready(holds.then(|| store.write(key, value, ttl, None)).transpose()))
+        Box::pin(ready(holds.then(|| store.write(key, value, ttl, Box::default())).transpose()))
     }
 
     fn insert<'a>(

@@ -104,11 +104,12 @@ const KEY: &str = "mcp/1/server";
 /// The number of attempts to read a record that other processes delete and create.
 const MAX_NAME_ATTEMPTS: usize = 4;
 
-/// The name of this server, and its previous names.
-#[derive(Debug, Clone, Default)]
+/// The name of this server, which is the value of the record, and its previous names.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ServerName {
     pub(crate) name: String,
     /// The names of servers with which this one may share a backend.
+    #[serde(skip)]
     pub(crate) former: Vec<String>,
 }
 
@@ -123,11 +124,6 @@ pub(super) enum NameClaim {
     Other(String),
 }
 
-#[derive(Serialize, Deserialize)]
-struct NameRecord {
-    name: String,
-}
-
 impl ServerName {
     /// Returns whether this server may use what a server with this name has stored.
     pub(super) fn accepts(&self, name: &str) -> bool {
@@ -138,7 +134,7 @@ impl ServerName {
     pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<NameClaim, BackendError> {
         for _ in 0..MAX_NAME_ATTEMPTS {
             if let Some(record) = with_timeout(backend.get(KEY)).await? {
-                let Ok(NameRecord { name }) = serde_json::from_slice(&record.value) else {
+                let Ok(Self { name, .. }) = serde_json::from_slice(&record.value) else {
                     return Err(BackendError::Unavailable(format!("the record `{KEY}` is malformed")));
                 };
                 return Ok(if name == self.name {
@@ -178,7 +174,7 @@ impl ServerName {
 
     fn encode(&self) -> Vec<u8> {
         // Text can always be encoded.
-        serde_json::to_vec(&NameRecord { name: self.name.clone() }).unwrap_or_default()
+        serde_json::to_vec(self).unwrap_or_default()
     }
 }
 

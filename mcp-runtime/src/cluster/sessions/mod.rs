@@ -101,7 +101,8 @@ impl ReplicaSessions {
             session.pending_requests.number_by(replicas);
         }
         let streams = SessionStreams::start(&self.streams, id, session);
-        let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored, self.store.server_name())));
+        let shared = SharedSession::new(Arc::clone(id), stored, self.store.replica.server_name());
+        let _ = session.shared.set(Box::new(shared));
         self.sessions.insert(id, session, permit, Some(Box::new(streams)));
     }
 
@@ -152,7 +153,11 @@ impl ReplicaSessions {
             self.breaker.record(refreshed.is_ok());
             refreshed.inspect_err(|error| tracing::debug!(%error, "cannot read a session again"))
         };
-        refreshed.or_else(|error| if self.store.hears_changes() { Ok(true) } else { Err(error) })
+        match refreshed {
+            // Changes are announced to this replica. Otherwise, it may use no copy that it has not just read.
+            Err(_) if self.store.replica.is_fresh(tokio::time::Instant::now()) => Ok(true),
+            refreshed => refreshed,
+        }
     }
 
     /// Announces that a session may have changed or ended, as soon as the backend responds.
@@ -215,7 +220,8 @@ impl SharedSessions for ReplicaSessions {
     }
 
     fn is_outdated(&self, session: &Session, now: Instant) -> bool {
-        self.store.is_outdated(session, now.into())
+        let is_outdated = |shared: &SharedSession| shared.is_stale() || !self.store.replica.is_fresh(now.into());
+        SharedSession::of(session).is_some_and(is_outdated)
     }
 
     fn used(&self, session: &Session) {

@@ -4,7 +4,6 @@ use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
-use tokio::time::Instant;
 
 use super::record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession};
 use crate::{
@@ -52,7 +51,7 @@ const MAX_CANCELLATIONS: usize = 64;
 /// The sessions in the backend.
 #[derive(Debug)]
 pub(super) struct SessionStore {
-    replica: Arc<Replica>,
+    pub(super) replica: Arc<Replica>,
     /// The time for which a session is kept after it was last renewed.
     ttl: Duration,
     /// The maximum number of sessions of one peer.
@@ -78,7 +77,7 @@ impl SessionStore {
         peer: String,
     ) -> Result<Option<StoredSession>, BackendError> {
         self.replica.join().await?;
-        let mut record = SessionRecord::new(session, peer, self.server_name());
+        let mut record = SessionRecord::new(session, peer, self.replica.server_name());
         record.renewed = Some(self.replica.clock().now());
         let peer = &record.peer;
         // Both records are written in the same round trip.
@@ -141,22 +140,6 @@ impl SessionStore {
         Ok(is_of_server.then_some(StoredSession { record, version: found.version }))
     }
 
-    /// Returns the name of the server, which is empty in tests.
-    pub(super) fn server_name(&self) -> &str {
-        self.replica.server_name()
-    }
-
-    /// Returns whether the local copy of a session must be read again before it is used.
-    pub(super) fn is_outdated(&self, session: &Session, now: Instant) -> bool {
-        SharedSession::of(session).is_some_and(|shared| shared.is_stale() || !self.replica.is_fresh(now))
-    }
-
-    /// Returns whether changes of sessions are announced to this replica. Otherwise, it may use no copy that it has not just
-    /// read.
-    pub(super) fn hears_changes(&self) -> bool {
-        self.replica.is_fresh(Instant::now())
-    }
-
     /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
     pub(super) async fn refresh(&self, session: &Session) -> Result<bool, BackendError> {
         let Some(shared) = SharedSession::of(session) else { return Ok(true) };
@@ -165,7 +148,7 @@ impl SessionStore {
             session.end();
             return Ok(false);
         };
-        shared.adopt(session, stored, self.server_name());
+        shared.adopt(session, stored, self.replica.server_name());
         shared.validate(invalidations);
         Ok(true)
     }
@@ -206,7 +189,7 @@ impl SessionStore {
             return Ok(true);
         }
         for _ in 0..MAX_ATTEMPTS {
-            let StoredSession { mut record, version } = shared.stored(session, self.server_name());
+            let StoredSession { mut record, version } = shared.stored(session, self.replica.server_name());
             let mut unsubscribed: Vec<_> = changes
                 .iter()
                 .filter_map(|change| match change {
@@ -227,7 +210,7 @@ impl SessionStore {
             match written? {
                 Some(version) => {
                     let revision = record.revision;
-                    shared.adopt(session, StoredSession { record, version }, self.server_name());
+                    shared.adopt(session, StoredSession { record, version }, self.replica.server_name());
                     let session = shared.id.to_string();
                     self.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
                     return Ok(true);
@@ -251,7 +234,7 @@ impl SessionStore {
             if !self.is_unused_for(shared.renewed(), self.unused_after / 4) {
                 return Ok(true);
             }
-            let StoredSession { mut record, version } = shared.stored(session, self.server_name());
+            let StoredSession { mut record, version } = shared.stored(session, self.replica.server_name());
             record.renewed = Some(self.replica.clock().now());
             // First, since the session counts as renewed once its record is written.
             self.renew_peer(&shared.id, &record.peer).await?;

@@ -383,10 +383,9 @@ impl GeneralResponse {
             self.local.settled().await;
             entries = self.local.take(self.at);
         }
-        if entries.is_empty() { self.read().await } else { Ok(entries) }
-    }
-
-    async fn read(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
+        if !entries.is_empty() {
+            return Ok(entries);
+        }
         let log = &self.stream.general().log;
         if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);
