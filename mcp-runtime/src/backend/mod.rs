@@ -34,8 +34,6 @@ pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
 #[cfg(feature = "backend")]
 pub use memory_backend::MemoryBackend;
-#[cfg(feature = "cluster")]
-pub(crate) use {logs::forward_logs, records::forward_records, topics::forward_topics};
 #[cfg(feature = "backend")]
 pub use records::{Insertion, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
@@ -49,6 +47,8 @@ pub(crate) use timing::{Availability, CircuitBreaker};
 pub(crate) use timing::{BackendClock, Backoff};
 #[cfg(feature = "backend")]
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
+#[cfg(feature = "cluster")]
+pub(crate) use {logs::forward_logs, records::forward_records, topics::forward_topics};
 
 /// State shared by the processes of one service: [`Records`], [`EventLogs`] and [`Topics`]. Implemented by every type that
 /// implements the three.

@@ -1,4 +1,5 @@
-//! The responses that carry streams: which of them does, where it has come to, and the events that it is to send.
+//! The responses that carry streams: their registration, the record of the reader of a session, and the events that they
+//! send.
 
 use std::{
     collections::HashMap,
@@ -9,7 +10,6 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -214,9 +214,6 @@ pub(super) struct Reader {
     version: Option<RecordVersion>,
 }
 
-/// A reader is known for as long as its stream is.
-const TTL: Duration = RUNNING_TTL;
-
 impl Reader {
     /// Records a response, which replaces any other.
     pub(super) async fn open(
@@ -259,7 +256,7 @@ impl Reader {
     /// written, since an earlier response may wait for it.
     pub(super) async fn close(mut self, position: u64) {
         (self.record.is_open, self.record.position) = (false, position);
-        let (give_up, mut backoff) = (Instant::now() + TTL, Backoff::up_to(MAX_PAUSE));
+        let (give_up, mut backoff) = (Instant::now() + RUNNING_TTL, Backoff::up_to(MAX_PAUSE));
         while let Err(error) = self.update().await
             && Instant::now() < give_up
         {
@@ -269,9 +266,9 @@ impl Reader {
     }
 
     async fn write(&self, condition: RecordCondition) -> Result<Option<RecordVersion>, BackendError> {
-        // Text and numbers can always be encoded.
+        // Text and numbers can always be encoded. A reader is known for as long as its stream is.
         let value = serde_json::to_vec(&self.record).unwrap_or_default();
-        with_timeout(self.replica.backend().set(&self.key, condition, value, TTL)).await
+        with_timeout(self.replica.backend().set(&self.key, condition, value, RUNNING_TTL)).await
     }
 }
 
@@ -517,7 +514,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_whose_write_seemed_to_fail_writes_again() {
         let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(LostResponses::default()));
-        let replica = Arc::new(Replica::new(Arc::clone(&backend) as _, Duration::from_secs(10)));
+        let replica = Arc::new(Replica::new(Arc::clone(&backend) as _, std::time::Duration::from_secs(10)));
         let record = |response| ReaderRecord { response, position: 0, is_open: true, received: Vec::new() };
         let written = async || ReaderRecord::load(&replica, "session").await.unwrap().unwrap().position;
         let mut reader = Reader::open(&replica, "session", record(1)).await.unwrap();
