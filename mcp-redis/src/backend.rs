@@ -1,7 +1,12 @@
+//! The backend, its options, the names of its keys and channels, and its topics.
+
 use std::{fmt, sync::Arc, time::Duration};
 
+use mcp_runtime::backend::{BackendError, BackendFuture, TopicSubscription, Topics};
+
 use crate::{
-    address::Address, client::Client, error::Error, keys::Keys, link::Link, scripts::Scripts,
+    client::{Client, Scripts},
+    connection::{Address, Error, Link},
     subscriptions::Subscriptions,
 };
 
@@ -36,7 +41,6 @@ pub struct Redis(Arc<Inner>);
 
 struct Inner {
     client: Arc<Client>,
-    scripts: Arc<Scripts>,
     keys: Keys,
     subscriptions: Subscriptions,
 }
@@ -78,7 +82,7 @@ impl Redis {
     }
 
     pub(crate) fn scripts(&self) -> &Scripts {
-        &self.0.scripts
+        &self.0.client.scripts
     }
 
     pub(crate) fn keys(&self) -> &Keys {
@@ -146,11 +150,10 @@ impl RedisBuilder {
         let link = Link::open(Arc::clone(&address)).await;
         let link = link.map_err(|error| Error::Unavailable(error.to_string()))?;
         let client = Arc::new(Client::new(link, self.timeout, self.max_in_flight, address.is_cluster()));
-        let scripts = Arc::new(Scripts::default());
         let process = getrandom::u64().map_err(|error| Error::Unavailable(error.to_string()))?;
         let heartbeat = keys.heartbeat_channel(process);
-        let subscriptions = Subscriptions::start(address, Arc::clone(&client), Arc::clone(&scripts), heartbeat);
-        Ok(Redis(Arc::new(Inner { client, scripts, keys, subscriptions })))
+        let subscriptions = Subscriptions::start(address, Arc::clone(&client), heartbeat);
+        Ok(Redis(Arc::new(Inner { client, keys, subscriptions })))
     }
 }
 
@@ -180,6 +183,89 @@ pub(crate) fn milliseconds(ttl: Duration) -> Vec<u8> {
     ttl.min(MAX_TTL).as_millis().max(1).to_string().into_bytes()
 }
 
+/// The maximum length of a message in bytes.
+const MAX_MESSAGE: usize = 1 << 20;
+
+impl Topics for Redis {
+    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            if message.len() > MAX_MESSAGE {
+                return Err(BackendError::Full);
+            }
+            self.client().publish(self.keys().topic_channel(topic)?, &message).await
+        })
+    }
+
+    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
+        Box::pin(async move {
+            self.subscriptions().subscribe(self.keys().topic_channel(topic)?, self.client().deadline()).await
+        })
+    }
+}
+
+/// The maximum length in bytes of a key of the runtime.
+const MAX_KEY: usize = 1024;
+
+/// Forms keys and channels, which all begin with the same prefix.
+///
+/// The part of a key in braces determines its slot in a cluster: everything that one script touches is in the same slot.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    prefix: String,
+    /// The prefix of channels. Unlike keys, channels are shared by all databases of a server.
+    channels: String,
+}
+
+/// The keys of a record.
+pub(crate) struct RecordKeys<'a> {
+    /// The record, followed by the names and the times of expiry of its group.
+    pub(crate) keys: Vec<String>,
+    pub(crate) name: &'a str,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, database: i64) -> Self {
+        Self { prefix: prefix.to_owned(), channels: format!("{prefix}{database}/") }
+    }
+
+    pub(crate) fn record<'a>(&self, key: &'a str) -> Result<RecordKeys<'a>, BackendError> {
+        check(key)?;
+        let Some((group, name)) = key.split_once(':') else {
+            return Ok(RecordKeys { keys: vec![format!("{}{{r:{key}}}", self.prefix)], name: "" });
+        };
+        let [names, expiries] = self.group(group);
+        Ok(RecordKeys { keys: vec![format!("{names}:{name}"), names, expiries], name })
+    }
+
+    /// Returns the keys of the names, and of the times of expiry, of the records of a group.
+    pub(crate) fn group(&self, group: &str) -> [String; 2] {
+        [format!("{}{{g:{group}}}", self.prefix), format!("{}{{g:{group}}}expiry", self.prefix)]
+    }
+
+    pub(crate) fn log(&self, key: &str) -> Result<String, BackendError> {
+        check(key)?;
+        Ok(format!("{}{{l:{key}}}", self.prefix))
+    }
+
+    pub(crate) fn topic_channel(&self, topic: &str) -> Result<String, BackendError> {
+        check(topic)?;
+        Ok(format!("{}topic:{topic}", self.channels))
+    }
+
+    pub(crate) fn log_channel(&self, key: &str) -> String {
+        format!("{}log:{key}", self.channels)
+    }
+
+    /// Returns the channel on which a process sends messages to itself.
+    pub(crate) fn heartbeat_channel(&self, process: u64) -> String {
+        format!("{}heartbeat:{process:016x}", self.channels)
+    }
+}
+
+fn check(key: &str) -> Result<(), BackendError> {
+    if key.len() > MAX_KEY { Err(BackendError::Full) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +288,30 @@ mod tests {
             (Duration::MAX, "315360000000"),
         ] {
             assert_eq!(milliseconds(ttl), expected.as_bytes(), "{ttl:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_group_share_a_slot_and_never_collide() {
+        let keys = Keys::new("app:", 2);
+        for (key, expected) in [
+            ("a/b", &["app:{r:a/b}"] as &[&str]),
+            ("a:b:c", &["app:{g:a}:b:c", "app:{g:a}", "app:{g:a}expiry"]),
+            ("a:", &["app:{g:a}:", "app:{g:a}", "app:{g:a}expiry"]),
+            (":x", &["app:{g:}:x", "app:{g:}", "app:{g:}expiry"]),
+            ("}:x", &["app:{g:}}:x", "app:{g:}}", "app:{g:}}expiry"]),
+        ] {
+            assert_eq!(keys.record(key).unwrap().keys, expected);
+        }
+        assert_eq!(keys.log("a").unwrap(), "app:{l:a}");
+        assert_eq!(keys.topic_channel("a").unwrap(), "app:2/topic:a");
+        assert_eq!(keys.log_channel("a"), "app:2/log:a");
+        assert_eq!(keys.heartbeat_channel(10), "app:2/heartbeat:000000000000000a");
+        for (length, error) in [(MAX_KEY, None), (MAX_KEY + 1, Some(BackendError::Full))] {
+            let key = "x".repeat(length);
+            assert_eq!(keys.record(&key).err(), error);
+            assert_eq!(keys.log(&key).err(), error);
+            assert_eq!(keys.topic_channel(&key).err(), error);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sends commands and scripts.
+//! Sends commands and scripts. Redis executes each script atomically.
 
 use std::{fmt, time::Duration};
 
@@ -9,10 +9,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{
-    link::{Backoff, Link},
-    scripts::Script,
-};
+use crate::connection::{Backoff, Link};
 
 /// The maximum size of the arguments of all commands that wait for responses, in KiB.
 const MAX_KIB_IN_FLIGHT: u32 = 128 << 10;
@@ -27,7 +24,8 @@ pub(crate) struct Client {
     commands: Semaphore,
     kib: Semaphore,
     /// Whether the commands are sent to a cluster.
-    pub(crate) is_cluster: bool,
+    is_cluster: bool,
+    pub(crate) scripts: Scripts,
 }
 
 /// Whether a command may be sent again after the connection was lost while it waited for its response.
@@ -49,7 +47,8 @@ pub(crate) struct Request<F> {
 impl Client {
     pub(crate) fn new(link: Link, timeout: Duration, max_in_flight: usize, is_cluster: bool) -> Self {
         let commands = Semaphore::new(max_in_flight.min(Semaphore::MAX_PERMITS));
-        Self { link, timeout, commands, kib: Semaphore::new(MAX_KIB_IN_FLIGHT as usize), is_cluster }
+        let (kib, scripts) = (Semaphore::new(MAX_KIB_IN_FLIGHT as usize), Scripts::default());
+        Self { link, timeout, commands, kib, is_cluster, scripts }
     }
 
     /// Returns the time at which an operation that starts now must have ended.
@@ -78,13 +77,13 @@ impl Client {
         parse(self.send(Request { encode, repeat, size }, deadline).await?)
     }
 
-    /// Publishes a message on a channel, at most once. A cluster executes `script` instead of the command: one with a key
+    /// Publishes a message on a channel, at most once. A cluster executes a script instead of the command: one with a key
     /// always runs at the same node, which keeps the order of messages.
-    pub(crate) async fn publish(&self, script: &Script, channel: String, message: &[u8]) -> Result<(), BackendError> {
+    pub(crate) async fn publish(&self, channel: String, message: &[u8]) -> Result<(), BackendError> {
         let deadline = self.deadline();
         if self.is_cluster {
             let call = Call { keys: &[channel], arguments: &[message], if_repeated: None, repeat: Repeat::Never };
-            return self.run(script, &call, deadline).await;
+            return self.run(&self.scripts.publish, &call, deadline).await;
         }
         let encode = |_| {
             let mut command = cmd("PUBLISH");
@@ -182,7 +181,12 @@ pub(crate) struct Call<'a> {
     pub(crate) repeat: Repeat,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// Creates a call that can be repeated as it is.
+    pub(crate) fn safe(keys: &'a [String], arguments: &'a [&'a [u8]]) -> Self {
+        Self { keys, arguments, if_repeated: None, repeat: Repeat::Safe }
+    }
+
     fn size(&self) -> usize {
         self.arguments.iter().map(|argument| argument.len()).sum()
     }
@@ -260,6 +264,51 @@ impl From<Failure> for BackendError {
 fn parse<T: FromRedisValue>(value: Value) -> Result<T, BackendError> {
     let unexpected = |error: redis::ParsingError| BackendError::Unavailable(format!("unexpected response: {error}"));
     T::from_redis_value(value).map_err(unexpected)
+}
+
+/// A Lua script.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) text: &'static str,
+    /// The hash by which Redis finds a script that it has executed before.
+    pub(crate) hash: String,
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) set: Script,
+    pub(crate) insert: Script,
+    pub(crate) delete: Script,
+    pub(crate) names: Script,
+    pub(crate) count: Script,
+    pub(crate) time: Script,
+    pub(crate) append: Script,
+    pub(crate) last: Script,
+    pub(crate) remove: Script,
+    pub(crate) publish: Script,
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self {
+            set: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/set.lua"))),
+            insert: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/insert.lua"))),
+            delete: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/delete.lua"))),
+            names: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/names.lua"))),
+            count: Script::new(include_str!("scripts/count.lua")),
+            time: Script::new(include_str!("scripts/time.lua")),
+            append: Script::new(include_str!("scripts/append.lua")),
+            last: Script::new(include_str!("scripts/last.lua")),
+            remove: Script::new(include_str!("scripts/remove.lua")),
+            publish: Script::new(include_str!("scripts/publish.lua")),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,21 +1,15 @@
 #![doc = include_str!("../docs/guide.md")]
 #![warn(clippy::missing_errors_doc)]
 
-mod address;
 mod backend;
-mod channels;
 mod client;
-mod error;
-mod keys;
-mod link;
+mod connection;
 mod logs;
 mod records;
-mod scripts;
 mod subscriptions;
-mod topics;
 
 pub use backend::{Redis, RedisBuilder};
-pub use error::Error;
+pub use connection::Error;
 
 mcp_runtime::backend_connector!(
     [

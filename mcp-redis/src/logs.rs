@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     backend::{Redis, milliseconds},
-    channels::{Latest, announced},
-    client::{Call, Repeat},
+    client::Call,
+    subscriptions::{Latest, announced},
 };
 
 /// The interval at which the process asks for the newest entry of a log that a reader waits for, unless an entry was
@@ -38,9 +38,9 @@ impl EventLogs for Redis {
             let (ttl, channel) = (milliseconds(bounds.ttl), self.keys().log_channel(key));
             let mut arguments: Vec<&[u8]> = vec![&after, &max_entries, &max_bytes, &ttl, channel.as_bytes()];
             arguments.extend(entries.iter().map(Vec::as_slice));
-            let call = Call { keys: &[log], arguments: &arguments, if_repeated: None, repeat: Repeat::Safe };
-            let run = self.client().run(&self.scripts().append, &call, self.client().deadline());
-            let (is_appended, last): (bool, u64) = run.await?;
+            let (log, deadline) = ([log], self.client().deadline());
+            let call = Call::safe(&log, &arguments);
+            let (is_appended, last): (bool, u64) = self.client().run(&self.scripts().append, &call, deadline).await?;
             let last = LogPosition::new(last);
             Ok(if is_appended { Append::Appended(last) } else { Append::Conflict(last) })
         })
@@ -86,7 +86,7 @@ impl EventLogs for Redis {
                     Some(latest) => latest,
                     None => {
                         let known_at = Instant::now();
-                        let call = Call { keys: &log, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
+                        let call = Call::safe(&log, &[]);
                         let deadline = self.client().deadline();
                         // Not in place, since readers wait for announcements most of the time.
                         let last: Option<u64> =
@@ -117,14 +117,9 @@ impl EventLogs for Redis {
 
     fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
         Box::pin(async move {
-            let channel = self.keys().log_channel(key);
-            let call = Call {
-                keys: &[self.keys().log(key)?],
-                arguments: &[channel.as_bytes()],
-                if_repeated: None,
-                repeat: Repeat::Safe,
-            };
-            self.client().run(&self.scripts().remove, &call, self.client().deadline()).await
+            let (log, channel) = ([self.keys().log(key)?], self.keys().log_channel(key));
+            let arguments = [channel.as_bytes()];
+            self.client().run(&self.scripts().remove, &Call::safe(&log, &arguments), self.client().deadline()).await
         })
     }
 }

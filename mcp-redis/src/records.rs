@@ -75,21 +75,11 @@ impl Records for Redis {
             let version = new_version()?;
             let value = stored(version, quota.account, &value)?;
             let [per_account, total] = [quota.per_account, quota.total].map(|limit| limit.to_string());
-            let call = Call {
-                keys: &record.keys,
-                arguments: &[
-                    &value,
-                    quota.account.as_bytes(),
-                    &milliseconds(ttl),
-                    name.as_bytes(),
-                    per_account.as_bytes(),
-                    total.as_bytes(),
-                ],
-                if_repeated: None,
-                repeat: Repeat::Safe,
-            };
-            let run = self.client().run(&self.scripts().insert, &call, self.client().deadline());
-            let (outcome, of_account, in_total): (u8, usize, usize) = run.await?;
+            let (account, ttl, deadline) = (quota.account.as_bytes(), milliseconds(ttl), self.client().deadline());
+            let arguments = [&value, account, &ttl, name.as_bytes(), per_account.as_bytes(), total.as_bytes()];
+            let call = Call::safe(&record.keys, &arguments);
+            let (outcome, of_account, in_total): (u8, usize, usize) =
+                self.client().run(&self.scripts().insert, &call, deadline).await?;
             Ok(match outcome {
                 1 => Insertion::Inserted(version),
                 0 => Insertion::Exists,
@@ -126,12 +116,8 @@ impl Records for Redis {
             while found.len() < limit {
                 let count = PAGE.min(limit - found.len());
                 let max = count.to_string();
-                let call = Call {
-                    keys: &keys,
-                    arguments: &[start.as_bytes(), max.as_bytes()],
-                    if_repeated: None,
-                    repeat: Repeat::Safe,
-                };
+                let arguments = [start.as_bytes(), max.as_bytes()];
+                let call = Call::safe(&keys, &arguments);
                 let names: Vec<String> = self.client().run(&self.scripts().names, &call, deadline).await?;
                 let Some(last) = names.last() else { break };
                 start = format!("({last}");
@@ -150,8 +136,7 @@ impl Records for Redis {
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         Box::pin(async move {
             let [_, expiries] = self.keys().group(group);
-            let call = Call { keys: &[expiries], arguments: &[], if_repeated: None, repeat: Repeat::Safe };
-            self.client().run(&self.scripts().count, &call, self.client().deadline()).await
+            self.client().run(&self.scripts().count, &Call::safe(&[expiries], &[]), self.client().deadline()).await
         })
     }
 
@@ -159,8 +144,8 @@ impl Records for Redis {
         Box::pin(async move {
             // In a cluster, all processes ask the node of this key, since the clocks of nodes may differ.
             let keys = self.keys().record("time")?.keys;
-            let call = Call { keys: &keys, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
-            let millis = self.client().run(&self.scripts().time, &call, self.client().deadline()).await?;
+            let deadline = self.client().deadline();
+            let millis = self.client().run(&self.scripts().time, &Call::safe(&keys, &[]), deadline).await?;
             Ok(Timestamp::from_unix_millis(millis))
         })
     }

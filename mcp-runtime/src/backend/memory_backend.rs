@@ -1,13 +1,21 @@
 //! The default backend: records, logs and topics in the memory of this process.
 
-use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    future::ready,
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
     error::{BackendError, BackendFuture},
     logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
-    memory_logs::MemoryLogs,
-    memory_records::MemoryRecords,
-    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records, forward_records},
+    records::{
+        Insertion, MAX_KEY, MAX_TTL, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records,
+        forward_records,
+    },
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };
@@ -68,7 +76,7 @@ impl EventLogs for MemoryBackend {
         entries: Vec<Vec<u8>>,
         bounds: LogBounds,
     ) -> BackendFuture<'a, Append> {
-        Box::pin(ready(self.logs.append(key, after, entries, bounds)))
+        Box::pin(ready(self.logs.lock().append(key, after, entries, bounds)))
     }
 
     fn read<'a>(
@@ -77,18 +85,25 @@ impl EventLogs for MemoryBackend {
         after: LogPosition,
         limit: usize,
     ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
-        Box::pin(ready(Ok(self.logs.read(key, after, limit))))
+        let found = self.logs.lock().logs.get(key).map(|log| log.read(after, limit));
+        Box::pin(ready(Ok(found)))
     }
 
     fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
         Box::pin(async move {
-            self.logs.appended(key, after).await;
-            Ok(())
+            loop {
+                let (changed, expires) = match self.logs.lock().logs.get(key) {
+                    Some(log) if log.last <= after.number() => (Arc::clone(&log.changed).notified_owned(), log.expires),
+                    _ => return Ok(()),
+                };
+                // The expiry may have been postponed in the meantime.
+                let _: Result<_, _> = tokio::time::timeout_at(expires, changed).await;
+            }
         })
     }
 
     fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        self.logs.remove(key);
+        self.logs.lock().remove(key);
         Box::pin(ready(Ok(())))
     }
 }
@@ -106,15 +121,12 @@ impl Topics for MemoryBackend {
 /// The maximum number of subscriptions.
 const MAX_SUBSCRIPTIONS: usize = 200_000;
 
-/// The maximum length of a name in bytes.
-const MAX_NAME: usize = 1024;
-
 /// The maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
 
 /// The topics of a [`MemoryBackend`](super::MemoryBackend).
 #[derive(Default)]
-pub(super) struct MemoryTopics(Mutex<Subscribers>);
+struct MemoryTopics(Mutex<Subscribers>);
 
 #[derive(Default)]
 struct Subscribers {
@@ -126,7 +138,7 @@ struct Subscribers {
 }
 
 impl MemoryTopics {
-    pub(super) fn publish(&self, topic: &str, message: Vec<u8>) -> Result<(), BackendError> {
+    fn publish(&self, topic: &str, message: Vec<u8>) -> Result<(), BackendError> {
         if message.len() > MAX_MESSAGE {
             return Err(BackendError::Full);
         }
@@ -138,10 +150,10 @@ impl MemoryTopics {
         Ok(())
     }
 
-    pub(super) fn subscribe(&self, topic: &str) -> Result<TopicSubscription, BackendError> {
+    fn subscribe(&self, topic: &str) -> Result<TopicSubscription, BackendError> {
         let mut subscribers = self.0.lock();
         subscribers.sweep();
-        if topic.len() > MAX_NAME || subscribers.count >= MAX_SUBSCRIPTIONS {
+        if topic.len() > MAX_KEY || subscribers.count >= MAX_SUBSCRIPTIONS {
             return Err(BackendError::Full);
         }
         let (sender, subscription) = TopicSubscription::new();
@@ -168,6 +180,129 @@ impl Subscribers {
 
 debug!(MemoryTopics, self, topics: self.0.lock().by_topic.len());
 
+/// The maximum number of logs.
+const MAX_LOGS: usize = 100_000;
+
+/// The maximum size of all logs in bytes.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Per-log overhead, excluding the entries and the key, which is stored twice.
+const OVERHEAD: usize = 256;
+
+/// Per-entry overhead, excluding the value.
+const ENTRY_OVERHEAD: usize = 48;
+
+/// The logs of a [`MemoryBackend`](super::MemoryBackend).
+#[derive(Default)]
+struct MemoryLogs(Mutex<Store>);
+
+#[derive(Default)]
+struct Store {
+    logs: HashMap<Arc<str>, Log>,
+    /// All keys in the order in which their logs expire.
+    by_expiry: BTreeSet<(Instant, Arc<str>)>,
+    bytes: usize,
+}
+
+struct Log {
+    entries: VecDeque<Arc<[u8]>>,
+    /// The position of the newest entry.
+    last: u64,
+    /// The size in bytes of all entries.
+    bytes: usize,
+    expires: Instant,
+    changed: Arc<Notify>,
+}
+
+impl MemoryLogs {
+    /// Locks the store and removes expired logs.
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        let mut store = self.0.lock();
+        store.remove_expired(Instant::now());
+        store
+    }
+}
+
+impl Store {
+    fn remove_expired(&mut self, now: Instant) {
+        while let Some((expires, key)) = self.by_expiry.first()
+            && *expires <= now
+        {
+            let key = Arc::clone(key);
+            self.remove(&key);
+        }
+    }
+
+    fn append(
+        &mut self,
+        key: &str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> Result<Append, BackendError> {
+        let last = self.logs.get(key).map(|log| log.last);
+        if last.unwrap_or_default() != after.number() {
+            return Ok(Append::Conflict(LogPosition::new(last.unwrap_or_default())));
+        }
+        let added: usize = entries.iter().map(|entry| entry.len() + ENTRY_OVERHEAD).sum();
+        let is_new = last.is_none();
+        let overhead = if is_new { key.len() + OVERHEAD } else { 0 };
+        if key.len() > MAX_KEY
+            || self.logs.len() + usize::from(is_new) > MAX_LOGS
+            || self.bytes + overhead + added > MAX_BYTES
+        {
+            return Err(BackendError::Full);
+        }
+        let expires = Instant::now() + bounds.ttl.min(MAX_TTL);
+        let key = self.logs.get_key_value(key).map_or_else(|| Arc::from(key), |(key, _)| Arc::clone(key));
+        let log = self.logs.entry(Arc::clone(&key)).or_insert_with(|| Log::new(expires));
+        self.by_expiry.remove(&(log.expires, Arc::clone(&key)));
+        self.by_expiry.insert((expires, key));
+        log.expires = expires;
+        let before = log.bytes;
+        log.append(entries, bounds);
+        self.bytes = self.bytes + overhead + log.bytes - before;
+        log.changed.notify_waiters();
+        Ok(Append::Appended(LogPosition::new(log.last)))
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some((key, log)) = self.logs.remove_entry(key) else { return };
+        self.bytes -= key.len() + OVERHEAD + log.bytes;
+        self.by_expiry.remove(&(log.expires, key));
+        log.changed.notify_waiters();
+    }
+}
+
+impl Log {
+    fn new(expires: Instant) -> Self {
+        Self { entries: VecDeque::new(), last: 0, bytes: 0, expires, changed: Arc::default() }
+    }
+
+    fn append(&mut self, entries: Vec<Vec<u8>>, bounds: LogBounds) {
+        for entry in entries {
+            self.bytes += entry.len() + ENTRY_OVERHEAD;
+            self.last += 1;
+            self.entries.push_back(entry.into());
+        }
+        let values = |log: &Self| log.bytes - log.entries.len() * ENTRY_OVERHEAD;
+        while self.entries.len() > 1 && (self.entries.len() > bounds.entries || values(self) > bounds.bytes) {
+            let dropped = self.entries.pop_front();
+            self.bytes -= dropped.map_or(0, |entry| entry.len() + ENTRY_OVERHEAD);
+        }
+    }
+
+    fn read(&self, after: LogPosition, limit: usize) -> Vec<EventLogEntry> {
+        let first = self.last + 1 - self.entries.len() as u64;
+        let next = after.number().saturating_add(1).max(first);
+        let skipped = usize::try_from(next - first).unwrap_or(usize::MAX);
+        let entries = self.entries.iter().skip(skipped).take(limit).zip(next..);
+        entries.map(|(value, position)| EventLogEntry::new(LogPosition::new(position), Arc::clone(value))).collect()
+    }
+}
+
+debug!(MemoryLogs, self, logs: self.lock().logs.len());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +317,33 @@ mod tests {
         assert!(topics.0.lock().by_topic.len() <= 64);
         assert!(topics.0.lock().by_topic.contains_key("kept"));
         drop(kept);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn logs_expire_and_free_their_memory() {
+        let backend = MemoryBackend::default();
+        for (key, ttl) in [("a", 10), ("b", 20)] {
+            let bounds = LogBounds::new(2, 100, Duration::from_secs(ttl));
+            backend.append(key, LogPosition::START, vec![vec![0; 10]; 5], bounds).await.unwrap();
+        }
+        let appended = backend.appended("a", LogPosition::new(5));
+        tokio::time::timeout(Duration::from_secs(11), appended).await.unwrap().unwrap();
+        assert_eq!(backend.read("a", LogPosition::new(5), 9).await, Ok(None));
+        assert!(backend.read("b", LogPosition::new(5), 9).await.unwrap().is_some());
+        backend.remove("b").await.unwrap();
+        let store = backend.logs.lock();
+        assert_eq!((store.logs.len(), store.by_expiry.len(), store.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn full_logs_reject_what_exceeds_their_limits() {
+        let logs = MemoryBackend::default().logs;
+        let bounds = LogBounds::new(1, usize::MAX, Duration::from_secs(60));
+        let append = |key: &str, bytes| logs.lock().append(key, LogPosition::START, vec![vec![0; bytes]], bounds);
+        assert!(append("a", MAX_BYTES - 1024).is_ok());
+        assert_eq!(append("b", 1024), Err(BackendError::Full));
+        assert_eq!(append(&"x".repeat(MAX_KEY + 1), 0), Err(BackendError::Full));
+        logs.lock().remove("a");
+        assert!(append("b", 1024).is_ok());
     }
 }

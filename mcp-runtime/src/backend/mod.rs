@@ -4,71 +4,51 @@
 //! backend of a server, and [`backend_connector!`](crate::backend_connector) registers one for the command line. The
 //! guide explains them in [Replicas](crate::guide::replicas).
 
-#[cfg(feature = "backend")]
-#[cfg_attr(
-    not(any(feature = "cluster", feature = "tasks")),
-    allow(dead_code, reason = "only they ask a backend for the time")
-)]
-mod clock;
 #[cfg(feature = "cluster")]
 pub(crate) mod connector;
 mod error;
 #[cfg(feature = "backend")]
 mod logs;
-#[cfg(feature = "cluster")]
-mod measured;
 #[cfg(feature = "backend")]
 mod memory_backend;
 #[cfg(feature = "backend")]
-mod memory_logs;
-#[cfg(feature = "backend")]
-mod memory_records;
-#[cfg(feature = "backend")]
 mod records;
+pub(crate) mod time;
 #[cfg(feature = "backend")]
 #[cfg_attr(
     not(all(feature = "cluster", feature = "http")),
     allow(dead_code, reason = "only sessions and rate limits do without a backend that has failed")
 )]
-mod retry;
-pub(crate) mod time;
+mod timing;
 #[cfg(feature = "backend")]
 mod topics;
 
-#[cfg(feature = "backend")]
-pub(crate) use clock::BackendClock;
 #[cfg(feature = "cluster")]
 pub use connector::BackendConnector;
+#[cfg(feature = "cluster")]
+pub(crate) use connector::MeasuredBackend;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use error::Warnings;
 pub use error::{BackendError, BackendFuture};
-#[cfg(feature = "cluster")]
-pub(crate) use logs::forward_logs;
 #[cfg(feature = "backend")]
 pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
-#[cfg(feature = "cluster")]
-pub(crate) use measured::MeasuredBackend;
 #[cfg(feature = "backend")]
 pub use memory_backend::MemoryBackend;
 #[cfg(feature = "backend")]
-pub use memory_records::MemoryRecords;
-#[cfg(feature = "cluster")]
-pub(crate) use records::forward_records;
-#[cfg(feature = "backend")]
-pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
-#[cfg(any(feature = "cluster", feature = "http"))]
-pub(crate) use retry::BACKEND_TIMEOUT;
-#[cfg(feature = "backend")]
-pub(crate) use retry::Backoff;
-#[cfg(any(feature = "cluster", feature = "tasks"))]
-pub(crate) use retry::with_timeout;
-#[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
-pub(crate) use retry::{Availability, CircuitBreaker};
+pub use records::{Insertion, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
-#[cfg(feature = "cluster")]
-pub(crate) use topics::forward_topics;
+#[cfg(any(feature = "cluster", feature = "http"))]
+pub(crate) use timing::BACKEND_TIMEOUT;
+#[cfg(any(feature = "cluster", feature = "tasks"))]
+pub(crate) use timing::with_timeout;
+#[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
+pub(crate) use timing::{Availability, CircuitBreaker};
+#[cfg(feature = "backend")]
+pub(crate) use timing::{BackendClock, Backoff};
 #[cfg(feature = "backend")]
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
+#[cfg(feature = "cluster")]
+pub(crate) use {logs::forward_logs, records::forward_records, topics::forward_topics};
 
 /// State shared by the processes of one service: [`Records`], [`EventLogs`] and [`Topics`]. Implemented by every type that
 /// implements the three.

@@ -155,13 +155,6 @@ impl TopicSender {
     }
 }
 
-impl Shared {
-    fn close(&self) {
-        self.state.lock().is_closed = true;
-        self.changed.notify_one();
-    }
-}
-
 impl State {
     /// Returns the next event, `Some(None)` if there will not be any more.
     fn next(&mut self) -> Option<Option<TopicEvent>> {
@@ -192,7 +185,8 @@ impl Drop for TopicSubscription {
 
 impl Drop for TopicSender {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.state.lock().is_closed = true;
+        self.0.changed.notify_one();
     }
 }
 

@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{Instant, timeout},
 };
 
@@ -15,7 +15,6 @@ use crate::{
     },
     engine::{KEY_ID_LEN, SharedKeys, StateKey, base64_key},
     error::Fault,
-    mutex::Mutex,
     race::race,
 };
 
@@ -107,11 +106,9 @@ pub(super) struct StoredKeys {
     clock: Arc<BackendClock>,
     /// How long a state lives.
     ttl: Duration,
-    known: Mutex<Known>,
+    known: watch::Sender<Known>,
     /// Wakes [`run`](Self::run).
     unknown_key: Notify,
-    /// Wakes [`ready`](Self::ready) after each read.
-    was_read: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -125,7 +122,7 @@ struct Known {
 
 impl StoredKeys {
     pub(super) fn new(backend: Arc<dyn Backend>, clock: Arc<BackendClock>, ttl: Duration) -> Self {
-        Self { backend, clock, ttl, known: Mutex::default(), unknown_key: Notify::new(), was_read: Notify::new() }
+        Self { backend, clock, ttl, known: watch::Sender::default(), unknown_key: Notify::new() }
     }
 
     /// Keeps the keys up to date. Never completes.
@@ -140,8 +137,7 @@ impl StoredKeys {
                     tokio::time::sleep_until(start + MIN_INTERVAL).await;
                 }
                 Err(error) => {
-                    self.known.lock().has_failed = true;
-                    self.was_read.notify_waiters();
+                    self.known.send_modify(|known| known.has_failed = true);
                     if backoff.is_reset() {
                         tracing::warn!(%error, "the keys for request states cannot be read: retrying");
                     }
@@ -160,7 +156,7 @@ impl StoredKeys {
             let stored = record.as_ref().map_or_else(|| Ok(KeyRing::default()), decode)?;
             let now = self.clock.now();
             let mut ring = stored.clone();
-            ring.unite(&self.known.lock().ring, now, self.ttl);
+            ring.unite(&self.known.borrow().ring, now, self.ttl);
             if ring.is_due(now) {
                 let no_key = || BackendError::Unavailable("no random bytes for a state key".to_owned());
                 ring.add(StateKey::random().ok_or_else(no_key)?, now);
@@ -168,8 +164,7 @@ impl StoredKeys {
             if ring != stored && !self.write(&ring, record).await? {
                 continue;
             }
-            *self.known.lock() = Known { ring, read: Some(Instant::now()), has_failed: false };
-            self.was_read.notify_waiters();
+            self.known.send_replace(Known { ring, read: Some(Instant::now()), has_failed: false });
             return Ok(());
         }
         Err(BackendError::Unavailable("other processes keep changing the state keys".to_owned()))
@@ -188,34 +183,28 @@ impl StoredKeys {
 
 impl SharedKeys for StoredKeys {
     fn is_ready(&self) -> bool {
-        self.known.lock().ring.sealing(self.clock.now()).is_some()
+        self.known.borrow().ring.sealing(self.clock.now()).is_some()
     }
 
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        let was_read = async {
-            loop {
-                // Registered before the check, so that no read is missed.
-                let was_read = self.was_read.notified();
-                if self.is_ready() || self.known.lock().has_failed {
-                    return;
-                }
+        let is_settled = |known: &Known| known.has_failed || known.ring.sealing(self.clock.now()).is_some();
+        Box::pin(async move {
+            let mut known = self.known.subscribe();
+            if !is_settled(&known.borrow()) {
                 self.unknown_key.notify_one();
-                was_read.await;
+                let _ = timeout(BACKEND_TIMEOUT, known.wait_for(is_settled)).await;
             }
-        };
-        Box::pin(async {
-            let _ = timeout(BACKEND_TIMEOUT, was_read).await;
         })
     }
 
     fn sealing(&self) -> Result<StateKey, Fault> {
-        let key = self.known.lock().ring.sealing(self.clock.now()).cloned();
+        let key = self.known.borrow().ring.sealing(self.clock.now()).cloned();
         key.ok_or_else(|| BackendError::Unavailable("the state keys have not been read yet".to_owned()).into())
     }
 
     /// Invented ids cause at most one read per [`MIN_INTERVAL`].
     fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault> {
-        let known = self.known.lock();
+        let known = self.known.borrow();
         let key = known.ring.find(id).cloned();
         if key.is_some() || known.read.is_some_and(|read| read.elapsed() < MIN_INTERVAL) {
             return Ok(key);

@@ -1,13 +1,20 @@
-//! The slot of a replica and its lease, and the name of the server that a backend belongs to.
+//! Everything that a replica renews: its slot, the time for which it may trust what it has read, and the name of the
+//! server that a backend belongs to.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     backend::{Backend, BackendError, RecordCondition, RecordVersion, with_timeout},
-    engine::Slot,
+    engine::{ReplicaHandler, Slot},
     random,
 };
 
@@ -97,11 +104,12 @@ const KEY: &str = "mcp/1/server";
 /// The number of attempts to read a record that other processes delete and create.
 const MAX_NAME_ATTEMPTS: usize = 4;
 
-/// The name of this server, and its previous names.
-#[derive(Debug, Clone, Default)]
+/// The name of this server, which is the value of the record, and its previous names.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ServerName {
     pub(crate) name: String,
     /// The names of servers with which this one may share a backend.
+    #[serde(skip)]
     pub(crate) former: Vec<String>,
 }
 
@@ -116,11 +124,6 @@ pub(super) enum NameClaim {
     Other(String),
 }
 
-#[derive(Serialize, Deserialize)]
-struct NameRecord {
-    name: String,
-}
-
 impl ServerName {
     /// Returns whether this server may use what a server with this name has stored.
     pub(super) fn accepts(&self, name: &str) -> bool {
@@ -131,7 +134,7 @@ impl ServerName {
     pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<NameClaim, BackendError> {
         for _ in 0..MAX_NAME_ATTEMPTS {
             if let Some(record) = with_timeout(backend.get(KEY)).await? {
-                let Ok(NameRecord { name }) = serde_json::from_slice(&record.value) else {
+                let Ok(Self { name, .. }) = serde_json::from_slice(&record.value) else {
                     return Err(BackendError::Unavailable(format!("the record `{KEY}` is malformed")));
                 };
                 return Ok(if name == self.name {
@@ -171,7 +174,7 @@ impl ServerName {
 
     fn encode(&self) -> Vec<u8> {
         // Text can always be encoded.
-        serde_json::to_vec(&NameRecord { name: self.name.clone() }).unwrap_or_default()
+        serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
@@ -188,6 +191,85 @@ impl Slot {
     pub(super) fn key(self) -> String {
         format!("mcp/1/replica/{self}")
     }
+}
+
+/// Tells whether this replica would have heard of a change to the state that it has read.
+///
+/// A change goes unnoticed if messages do not arrive, or if the replica was not scheduled: a process that continues
+/// after `SIGSTOP` may receive a request before the message that was sent earlier. Therefore, the replica sends itself
+/// messages. The state that it has read is fresh for the time of a lease after the last message that arrived was sent,
+/// while its task runs often enough.
+#[derive(Debug)]
+pub(super) struct Freshness {
+    start: Instant,
+    lease: Duration,
+    /// The time until which changes are known to be announced, in nanoseconds after `start`.
+    announced_until: AtomicU64,
+    /// The time at which the task of the replica should have run again, in nanoseconds after `start`.
+    scheduled_until: AtomicU64,
+}
+
+impl Freshness {
+    /// The kind of the messages of a replica to itself.
+    pub(super) const ECHO: &str = "echo";
+
+    pub(super) fn new(lease: Duration) -> Self {
+        let (announced_until, scheduled_until) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { start: Instant::now(), lease, announced_until, scheduled_until }
+    }
+
+    /// Returns the maximum time for which the task of the replica does not run before everything is read again.
+    pub(super) fn max_pause(&self) -> Duration {
+        (self.lease / 40).max(Duration::from_millis(100))
+    }
+
+    /// Returns whether what was read is fresh at a time. This needs no lock.
+    #[cfg(feature = "http")]
+    pub(super) fn is_fresh(&self, at: Instant) -> bool {
+        let at = self.nanos(at);
+        at < self.announced_until.load(Ordering::Acquire) && at < self.scheduled_until.load(Ordering::Acquire)
+    }
+
+    /// Records that the messages of all replicas arrive which are sent after this time.
+    pub(super) fn heard(&self, sent: Instant) {
+        self.announced_until.fetch_max(self.nanos(sent + self.lease), Ordering::AcqRel);
+    }
+
+    /// Records that the task of the replica runs.
+    pub(super) fn scheduled(&self) {
+        self.scheduled_until.store(self.nanos(Instant::now() + self.max_pause()), Ordering::Release);
+    }
+
+    /// Returns whether the task of the replica should have run before.
+    pub(super) fn has_paused(&self) -> bool {
+        self.nanos(Instant::now()) >= self.scheduled_until.load(Ordering::Acquire)
+    }
+
+    /// Records that messages no longer arrive.
+    pub(super) fn end(&self) {
+        self.announced_until.store(0, Ordering::Release);
+    }
+
+    /// Returns the message that proves that messages arrive which are sent after this time.
+    pub(super) fn echo(&self, sent: Instant) -> Vec<u8> {
+        self.nanos(sent).to_string().into_bytes()
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl ReplicaHandler for Freshness {
+    fn message(&self, payload: &[u8]) {
+        let sent = std::str::from_utf8(payload).ok().and_then(|nanos| nanos.parse().ok());
+        if let Some(sent) = sent.map(Duration::from_nanos).and_then(|sent| self.start.checked_add(sent)) {
+            // A message cannot have been sent later than now.
+            self.heard(sent.min(Instant::now()));
+        }
+    }
+
+    fn missed(&self) {}
 }
 
 #[cfg(test)]

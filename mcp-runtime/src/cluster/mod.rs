@@ -8,35 +8,23 @@
 //! The engine meets this module as its [`Replicas`], and HTTP as [`SharedSessions`](crate::transport::http::session).
 //! Neither names anything of it: the server connects them.
 //!
-//! - The member: [`replica`], with its [`lease`], and the probe of the backend.
-//! - The bus: messages between replicas, by kind ([`bus`]).
-//! - Sessions that every replica can use ([`sessions`]): their records ([`session_store`]), the local copy, and what
-//!   replicas announce to each other about them ([`session_record`]).
+//! - The member and the bus, messages between replicas by kind: [`replica`], with its [`lease`], and the probe of the
+//!   backend.
+//! - Sessions that every replica can use ([`sessions`]): their records and what replicas announce to each other about
+//!   them, the store of the records, and the worker that catches up with it.
 //! - Their event streams ([`streams`]).
-//! - [`changes`] of lists and resources, [`log_messages`] outside of calls, and the [`keys`] that seal the state of
-//!   requests.
+//! - [`notifications`] of changes and log messages outside of calls, and the [`keys`] that seal the state of requests.
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
-mod background;
-mod bus;
-mod changes;
 mod keys;
 mod lease;
-mod log_messages;
+mod notifications;
 mod replica;
-#[cfg(feature = "http")]
-mod session_record;
-#[cfg(feature = "http")]
-mod session_store;
 #[cfg(feature = "http")]
 mod sessions;
 #[cfg(feature = "http")]
 mod streams;
-#[cfg(feature = "http")]
-mod work;
-#[cfg(feature = "http")]
-mod worker;
 
 use std::{
     pin::Pin,
@@ -45,8 +33,10 @@ use std::{
 };
 
 use self::{
-    background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
-    replica::Replica,
+    keys::StoredKeys,
+    lease::ServerName,
+    notifications::{SharedChanges, SharedLog},
+    replica::{BackgroundTask, Replica},
 };
 #[cfg(feature = "http")]
 use crate::transport::http::{
@@ -90,7 +80,7 @@ impl Cluster {
     /// Creates the cluster of a server, or `None` if its processes share no backend.
     pub(crate) fn of_server(options: ClusterOptions, profile: &Profile) -> Option<Arc<Self>> {
         let name = ServerName { name: profile.identity.name.clone(), former: profile.former_names.clone() };
-        let replica = Replica::of_server(options.backend?, options.lease, name);
+        let replica = Replica::with_name(options.backend?, options.lease, Some(name));
         let cluster = Self::new(replica, profile.state_keys.is_empty().then_some(profile.limits.round_ttl));
         Some(Arc::new(cluster))
     }
@@ -139,16 +129,11 @@ impl Replicas for Cluster {
                 // If this fails, the task of the replica repeats it.
                 let _ = replica.join().await;
                 let keys = async {
-                    match keys {
-                        Some(keys) => keys.run().await,
-                        None => std::future::pending().await,
+                    if let Some(keys) = keys {
+                        keys.run().await;
                     }
                 };
-                tokio::select! {
-                    _ = changes.run() => {}
-                    _ = keys => {}
-                    _ = log.run() => {}
-                }
+                tokio::join!(changes.run(), log.run(), keys);
             }
         });
     }
@@ -166,7 +151,7 @@ impl Replicas for Cluster {
     }
 
     fn new_id(&self) -> Option<u64> {
-        self.replica.new_id()
+        self.replica.slot().map(|slot| self.replica.next_id(slot))
     }
 
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool> {

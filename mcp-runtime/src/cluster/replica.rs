@@ -1,3 +1,5 @@
+//! This process among the processes that share a backend, and the messages between them.
+
 use std::{
     convert::Infallible,
     pin::pin,
@@ -9,19 +11,18 @@ use std::{
 };
 
 use tokio::{
+    runtime::Handle,
     sync::{oneshot, watch},
-    task::JoinHandle,
+    task::{AbortHandle, JoinHandle},
     time::{Instant, sleep, timeout},
 };
 
-use super::{
-    bus::{Freshness, Handlers, encode},
-    lease::{Lease, NameClaim, ServerName},
-};
+use super::lease::{Freshness, Lease, NameClaim, ServerName};
 use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
     },
+    debug::debug,
     engine::{ReplicaHandler, Slot},
     mutex::Mutex,
     race::race,
@@ -82,11 +83,7 @@ impl Replica {
     }
 
     /// Creates a replica that has no slot yet. Without renewal, the slot expires after `lease`.
-    pub(crate) fn of_server(backend: Arc<dyn Backend>, lease: Duration, name: ServerName) -> Self {
-        Self::with_name(backend, lease, Some(name))
-    }
-
-    fn with_name(backend: Arc<dyn Backend>, lease: Duration, name: Option<ServerName>) -> Self {
+    pub(crate) fn with_name(backend: Arc<dyn Backend>, lease: Duration, name: Option<ServerName>) -> Self {
         let handlers = Handlers::default();
         let freshness = Arc::new(Freshness::new(lease));
         handlers.add(Freshness::ECHO, Arc::downgrade(&freshness) as Weak<dyn ReplicaHandler>);
@@ -110,7 +107,7 @@ impl Replica {
     /// Returns a message that names both servers. A backend that does not respond is not an error.
     pub(crate) async fn check_name(&self) -> Result<(), String> {
         match self.membership.claim_name().await {
-            Ok(NameClaim::Other(other)) => Err(self.membership.mismatch(&other)),
+            Ok(Some(mismatch)) => Err(mismatch),
             _ => Ok(()),
         }
     }
@@ -179,12 +176,7 @@ impl Replica {
     }
 
     /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this
-    /// replica. Returns `None` if this replica has no slot.
-    pub(crate) fn new_id(&self) -> Option<u64> {
-        self.slot().map(|slot| self.next_id(slot))
-    }
-
-    /// Returns the next id of this replica while it has a slot.
+    /// replica.
     pub(crate) fn next_id(&self, slot: Slot) -> u64 {
         slot.id(self.last_number.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
@@ -274,21 +266,19 @@ impl Drop for ResetOnDrop<'_> {
 }
 
 impl Membership {
-    async fn claim_name(&self) -> Result<NameClaim, BackendError> {
-        match &self.name {
-            Some(name) => name.claim(&self.backend, self.lease).await,
-            None => Ok(NameClaim::Former),
-        }
-    }
-
-    fn mismatch(&self, other: &str) -> String {
-        self.name.as_ref().map(|name| name.mismatch(other, self.lease)).unwrap_or_default()
+    /// Claims the backend for the server. Returns the error if it belongs to another server.
+    async fn claim_name(&self) -> Result<Option<String>, BackendError> {
+        let Some(name) = &self.name else { return Ok(None) };
+        Ok(match name.claim(&self.backend, self.lease).await? {
+            NameClaim::Other(other) => Some(name.mismatch(&other, self.lease)),
+            NameClaim::Own | NameClaim::Former => None,
+        })
     }
 
     /// Takes a slot and subscribes to the topics.
     async fn enter(&self) -> Result<(Lease, [TopicSubscription; 2]), BackendError> {
-        if let NameClaim::Other(other) = self.claim_name().await? {
-            return Err(BackendError::Unavailable(self.mismatch(&other)));
+        if let Some(mismatch) = self.claim_name().await? {
+            return Err(BackendError::Unavailable(mismatch));
         }
         with_timeout(self.clock.update(&*self.backend, 0)).await?;
         let lease = Lease::acquire(&self.backend, self.lease).await?;
@@ -411,14 +401,104 @@ impl Membership {
     }
 }
 
+/// The handlers of a replica, by kind of message. There are as many as the engine and the transports register.
+#[derive(Default)]
+struct Handlers(Mutex<Vec<(&'static str, Weak<dyn ReplicaHandler>)>>);
+
+impl Handlers {
+    fn add(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>) {
+        let mut handlers = self.0.lock();
+        handlers.retain(|(_, handler)| handler.strong_count() > 0);
+        handlers.push((kind, handler));
+    }
+
+    /// Passes a message to the handlers of its kind. Ignores messages without a handler, which a newer release may send.
+    fn message(&self, message: &[u8]) {
+        let Some(end) = message.iter().position(|&byte| byte == b' ') else { return };
+        for (kind, handler) in self.live() {
+            if kind.as_bytes() == &message[..end] {
+                handler.message(&message[end + 1..]);
+            }
+        }
+    }
+
+    /// Passes an event to all handlers.
+    fn tell(&self, event: impl Fn(&dyn ReplicaHandler)) {
+        self.live().iter().for_each(|(_, handler)| event(&**handler));
+    }
+
+    /// Returns the handlers, which are called without the lock.
+    fn live(&self) -> Vec<(&'static str, std::sync::Arc<dyn ReplicaHandler>)> {
+        self.0.lock().iter().filter_map(|(kind, handler)| Some((*kind, handler.upgrade()?))).collect()
+    }
+}
+
+/// Returns a message of a kind, which contains no spaces.
+fn encode(kind: &str, payload: &[u8]) -> Vec<u8> {
+    debug_assert!(!kind.contains(' '));
+    [kind.as_bytes(), b" ", payload].concat()
+}
+
+debug!(Handlers, self, handlers: self.0.lock().len());
+
+/// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
+/// ends, the next use starts it again.
+#[derive(Debug, Default)]
+pub(super) struct BackgroundTask {
+    is_running: Arc<AtomicBool>,
+    running: Mutex<Option<AbortHandle>>,
+}
+
+impl BackgroundTask {
+    /// Starts the task, unless it is running or there is no runtime. Costs one atomic load if it is running.
+    pub(super) fn ensure_running<F>(&self, task: impl FnOnce() -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.is_running.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.is_running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (task, stopped) = (task(), StopOnDrop(Arc::clone(&self.is_running)));
+        let running = runtime.spawn(async move {
+            let _stopped = stopped;
+            task.await;
+        });
+        *self.running.lock() = Some(running.abort_handle());
+    }
+}
+
+impl Drop for BackgroundTask {
+    fn drop(&mut self) {
+        if let Some(running) = &*self.running.lock() {
+            running.abort();
+        }
+    }
+}
+
+/// A guard that records that the task has ended, even if it panicked or its runtime was dropped.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::{future::pending, sync::atomic::AtomicUsize};
+
+    use tokio::sync::mpsc;
+
     use super::*;
     use crate::{
         backend::{MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _},
         testing::test_backend::{BackendMethod, BackendOperation, Failing, TestBackend, unavailable},
     };
-    use tokio::sync::mpsc;
 
     const LEASE: Duration = Duration::from_secs(10);
 
@@ -474,7 +554,7 @@ mod tests {
         let (mut ada, mut bob) = (member(&backend).await, member(&backend).await);
         assert_ne!(ada.slot, bob.slot);
         assert_eq!(ada.replica.join().await.unwrap(), ada.slot, "a replica joins once");
-        let ids = [&ada, &ada, &bob].map(|member| member.replica.new_id().unwrap());
+        let ids = [&ada, &ada, &bob].map(|member| member.replica.next_id(member.slot));
         assert_eq!(ids.map(|id| Slot::of_id(id).unwrap()), [ada.slot, ada.slot, bob.slot]);
         assert_ne!(ids[0], ids[1]);
         ada.replica.send(bob.slot, "note", b"to bob").await.unwrap();
@@ -575,9 +655,43 @@ mod tests {
     #[test]
     fn a_server_accepts_what_it_has_stored_under_any_of_its_names() {
         let name = ServerName { name: "tracker".to_owned(), former: vec!["notes".to_owned()] };
-        let replica = Replica::of_server(Arc::new(MemoryBackend::default()), LEASE, name);
+        let replica = Replica::with_name(Arc::new(MemoryBackend::default()), LEASE, Some(name));
         for (name, is_accepted) in [("tracker", true), ("notes", true), ("", true), ("other", false)] {
             assert_eq!(replica.accepts_server(name), is_accepted, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_task_starts_once_in_each_runtime_and_ends_with_its_owner() {
+        let (background, starts) = (BackgroundTask::default(), AtomicUsize::new(0));
+        let alive = Arc::new(());
+        let start = |background: &BackgroundTask| {
+            let alive = Arc::clone(&alive);
+            background.ensure_running(|| {
+                starts.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let _alive = alive;
+                    pending().await
+                }
+            });
+        };
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+        start(&background);
+        assert_eq!(starts.load(Ordering::Relaxed), 0, "there is no runtime");
+        for expected in 1..3 {
+            let runtime = runtime();
+            let _entered = runtime.enter();
+            start(&background);
+            start(&background);
+            assert_eq!((starts.load(Ordering::Relaxed), Arc::strong_count(&alive)), (expected, 2));
+        }
+        let runtime = runtime();
+        runtime.block_on(async {
+            start(&background);
+            drop(background);
+            while Arc::strong_count(&alive) > 1 {
+                tokio::task::yield_now().await;
+            }
+        });
     }
 }

@@ -3,9 +3,8 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    cursor::Cursor,
-    log::{MAX_PAUSE, PAGE, StreamLog},
-    shared_events::{Closed, Feed},
+    log::{CALL_LOST, Cursor, MAX_PAUSE, PAGE, StreamLog},
+    responses::{Closed, Feed},
 };
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry},
@@ -132,7 +131,7 @@ impl Follower {
             return Ok(self.read().await? == Some(true));
         };
         // If other followers find the same, or if the owner has written more meanwhile, their entries are read next.
-        if let Append::Conflict(last) = self.log.lose(self.cursor.at(), &calls.lost(self.dialect)).await?
+        if let Append::Conflict(last) = self.log.lose(self.cursor.at(), &calls.fail(self.dialect, CALL_LOST)).await?
             && last.number() < self.cursor.at()
         {
             // The backend has lost the last entries.

@@ -16,10 +16,9 @@ use tokio::{
 
 use super::{
     ReplicaStreams,
-    local_entries::{LocalEntries, LocalFollower},
+    general_log::{GeneralLog, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
-    open_responses::{OpenResponse, Reader, ReaderRecord},
-    shared_events::{Closed, Feed, FollowedEvents},
+    responses::{Closed, Feed, FollowedEvents, OpenResponse, Reader, ReaderRecord},
     writer::Writer,
 };
 use crate::{
@@ -32,7 +31,7 @@ use crate::{
         session::{SharedStreams, StreamCalls},
         sse::{
             events::{GENERAL, Resumption, StreamEvents, StreamItem},
-            stream::{MAX_LOGGED_BYTES, StreamMemory},
+            stream::StreamMemory,
         },
     },
 };
@@ -61,7 +60,7 @@ pub(crate) struct SessionStreams {
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     /// Their log. Most sessions never need one here.
-    general: OnceLock<Box<GeneralLog>>,
+    general: OnceLock<Arc<GeneralLog>>,
     /// Runs the task that writes the log, which exists only while there is something to write.
     runtime: Handle,
     is_writing: AtomicBool,
@@ -98,13 +97,6 @@ impl EventNumber {
     }
 }
 
-/// The log of the messages of a session that belong to no request, and what this replica has appended to it.
-#[derive(Debug)]
-struct GeneralLog {
-    log: StreamLog,
-    local: Arc<LocalEntries>,
-}
-
 /// A response that carries the stream of a session for messages that belong to no request.
 struct GeneralResponse {
     stream: Arc<SessionStreams>,
@@ -122,26 +114,24 @@ struct GeneralResponse {
 impl SharedStreams for Arc<SessionStreams> {
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
         let (feed, items) = Feed::new(0);
-        let events = FollowedEvents::unopened(&self.streams.responses, Arc::clone(&self.session_id), items);
+        let events = FollowedEvents::unopened(Arc::clone(&self.streams.responses), Arc::clone(&self.session_id), items);
         let (session, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
         tokio::spawn(Pump { session, outbox, calls, lines, feed, memory, unwritten }.run());
         StreamEvents::Shared(Box::new(events))
     }
 
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
-        Box::pin(async move {
+        Box::pin(with_timeout(async move {
             match event {
-                None => with_timeout(self.open_general(None)).await,
+                None => self.open_general(None).await,
                 Some((GENERAL, number)) => match EventNumber::decode(number) {
-                    Some(after) => with_timeout(self.open_general(Some(after))).await,
                     None => Ok(Resumption::Unknown),
+                    after => self.open_general(after).await,
                 },
                 Some((_, at)) if at > MAX_POSITION => Ok(Resumption::Unknown),
-                Some((stream, at)) => {
-                    with_timeout(self.streams.resume(&self.session_id, stream, at, self.dialect)).await
-                }
+                Some((stream, at)) => self.streams.resume(&self.session_id, stream, at, self.dialect).await,
             }
-        })
+        }))
     }
 }
 
@@ -169,17 +159,17 @@ impl SessionStreams {
         started
     }
 
-    fn general(&self) -> &GeneralLog {
+    fn general(&self) -> &Arc<GeneralLog> {
         self.general.get_or_init(|| {
             let log = StreamLog::new(self.streams.replica.backend(), &self.session_id, GENERAL);
-            Box::new(GeneralLog { log, local: Arc::default() })
+            Arc::new(GeneralLog::new(log))
         })
     }
 
     /// Opens the stream for a response, which begins after an event or else after the last event that an earlier response
     /// has carried. Any other response that carries the stream ends.
     async fn open_general(self: &Arc<Self>, after: Option<EventNumber>) -> Result<Resumption, BackendError> {
-        let ReplicaStreams { responses, replica, .. } = &*self.streams;
+        let replica = &self.streams.replica;
         let slot = replica.join().await?;
         let known = ReaderRecord::load(replica, &self.session_id).await?;
         let at = match after.map(|after| after.position) {
@@ -199,7 +189,7 @@ impl SessionStreams {
         let registration = self.replace_response(number, &record.received);
         let reader = Reader::open(replica, &self.session_id, record).await?;
         let (feed, items) = Feed::new(at);
-        let (stream, local) = (Arc::clone(self), self.general().local.follow());
+        let (stream, local) = (Arc::clone(self), self.general().follow());
         let start = EventNumber { position: at, change: after.map_or(0, |after| after.change) };
         let response = GeneralResponse { stream, local, number, at, change: start.change, reader };
         // From now on, messages are for this response. Its task may run later.
@@ -207,8 +197,7 @@ impl SessionStreams {
         // Closes the record if the announcement fails.
         tokio::spawn(response.run(feed));
         registration.announce().await?;
-        let events =
-            FollowedEvents::resumed(responses, &self.session_id, (GENERAL, start.encode()), items, registration);
+        let events = FollowedEvents::resumed(start.encode(), items, registration);
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 
@@ -230,8 +219,7 @@ impl SessionStreams {
             lines.clear();
             if !entries.is_empty() {
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                let GeneralLog { log, local } = self.general();
-                persist(|| local.append(log, &entries, MAX_LOGGED_BYTES), |_| true).await;
+                persist(|| self.general().append(&entries), |_| true).await;
             }
             self.is_writing.store(false, Ordering::Release);
             if is_closed {
@@ -395,10 +383,9 @@ impl GeneralResponse {
             self.local.settled().await;
             entries = self.local.take(self.at);
         }
-        if entries.is_empty() { self.read().await } else { Ok(entries) }
-    }
-
-    async fn read(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
+        if !entries.is_empty() {
+            return Ok(entries);
+        }
         let log = &self.stream.general().log;
         if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);

@@ -1,5 +1,8 @@
+//! The log of a stream, its entries, and a cursor in it.
+
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
@@ -13,7 +16,10 @@ use crate::{
     revision::Dialect,
     transport::http::{
         session::StreamCalls,
-        sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+        sse::{
+            events::StreamItem,
+            stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+        },
     },
 };
 
@@ -44,23 +50,27 @@ impl StreamLog {
 
     /// Records the requests of a running stream, or postpones the time at which the record expires.
     pub(super) async fn record(&self, calls: &StreamCalls) -> Result<(), BackendError> {
-        with_timeout(self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL)).await.map(drop)
+        // Text can always be encoded.
+        let value = serde_json::to_vec(calls).unwrap_or_default();
+        with_timeout(self.backend.set(&self.key, RecordCondition::Always, value, RUNNING_TTL)).await.map(drop)
     }
 
-    /// Appends entries to the log of a running stream that ends at a position. The log then keeps at most `max_bytes`, or
-    /// its newest entry if that is longer.
+    /// Appends entries to a log that ends at a position, and sets the time after which the log expires. The log then keeps
+    /// at most `max_bytes`, or its newest entry if that is longer.
     pub(super) async fn append(
         &self,
         after: u64,
         entries: Vec<Vec<u8>>,
         max_bytes: usize,
+        ttl: Duration,
     ) -> Result<Append, BackendError> {
-        self.append_for(after, entries, max_bytes, RUNNING_TTL).await
+        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
+        with_timeout(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
     }
 
     /// Postpones the time at which the log of a running stream expires, unless it has entries after a position.
     pub(super) async fn keep_alive(&self, after: u64) -> Result<Append, BackendError> {
-        self.append(after, vec![Entry::Alive.encode()], MAX_LOGGED_BYTES).await
+        self.append(after, vec![Entry::Alive.encode()], MAX_LOGGED_BYTES, RUNNING_TTL).await
     }
 
     /// Appends the entries that complete a stream, like [`append`](Self::append).
@@ -70,7 +80,7 @@ impl StreamLog {
         entries: Vec<Vec<u8>>,
         max_bytes: usize,
     ) -> Result<Append, BackendError> {
-        let append = self.append_for(after, entries, max_bytes, ENDED_TTL).await?;
+        let append = self.append(after, entries, max_bytes, ENDED_TTL).await?;
         if matches!(append, Append::Appended(_)) {
             // Only a running stream can be lost. If this fails, the record expires.
             let _ = with_timeout(self.backend.delete(&self.key, RecordCondition::Always)).await;
@@ -82,17 +92,6 @@ impl StreamLog {
     /// bytes, since the log may contain a long response.
     pub(super) async fn lose(&self, after: u64, message: &[u8]) -> Result<Append, BackendError> {
         self.complete(after, vec![Entry::Lost(message).encode()], usize::MAX).await
-    }
-
-    async fn append_for(
-        &self,
-        after: u64,
-        entries: Vec<Vec<u8>>,
-        max_bytes: usize,
-        ttl: Duration,
-    ) -> Result<Append, BackendError> {
-        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
-        with_timeout(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
     }
 
     /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
@@ -109,7 +108,7 @@ impl StreamLog {
     /// Returns the requests of the stream. Returns `None` if the stream is complete, or if the backend has lost them.
     pub(super) async fn calls(&self) -> Result<Option<StreamCalls>, BackendError> {
         let record = with_timeout(self.backend.get(&self.key)).await?;
-        Ok(record.and_then(|record| StreamCalls::decode(&record.value)))
+        Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
     }
 
     /// Deletes the log.
@@ -229,33 +228,17 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// The error of calls whose results are lost.
+pub(super) const CALL_LOST: &str = "the call was lost, because the process that ran it is gone or could not store the \
+                                    result: the function may have run, completely or in part";
+
+/// The error of calls whose results the backend has no room for.
+pub(super) const RESULT_TOO_LONG: &str = "the function has run, but its result is too long to be stored for a client \
+                                          that has lost its connection";
+
 impl StreamCalls {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
-    }
-
-    /// Encodes the responses of calls whose results are lost.
-    pub(super) fn lost(&self, dialect: &'static Dialect) -> Vec<u8> {
-        self.fail(
-            dialect,
-            "the call was lost, because the process that ran it is gone or could not store the result: the function may \
-             have run, completely or in part",
-        )
-    }
-
-    /// Encodes the responses of calls whose results the backend has no room for.
-    pub(super) fn too_long(&self, dialect: &'static Dialect) -> Vec<u8> {
-        self.fail(
-            dialect,
-            "the function has run, but its result is too long to be stored for a client that has lost its connection",
-        )
-    }
-
-    fn fail(&self, dialect: &'static Dialect, message: &'static str) -> Vec<u8> {
+    /// Encodes the responses of calls that have failed.
+    pub(super) fn fail(&self, dialect: &'static Dialect, message: &'static str) -> Vec<u8> {
         let fault = Fault::internal(message);
         let responses = self.ids.iter().filter_map(|id| {
             let mut response = Vec::new();
@@ -267,10 +250,106 @@ impl StreamCalls {
     }
 }
 
+/// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same
+/// events.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cursor {
+    at: u64,
+    /// The header of the last event.
+    header: EventHeader,
+    /// Whether every request was answered in entries that the log has lost.
+    was_answered: bool,
+    has_ended: bool,
+}
+
+impl Cursor {
+    /// Creates a cursor that continues after a position.
+    pub(super) fn new(at: u64) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns the number of the last event.
+    pub(super) fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    /// Returns whether the stream is complete.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Moves back to the end of a log that has lost its last entries, or all of them. Events that this cursor has seen
+    /// are not repeated if they are found again.
+    pub(super) fn rewind(&mut self, at: u64) {
+        self.at = at;
+        self.was_answered |= self.header.is_answered;
+        self.header.is_answered = false;
+    }
+
+    /// Moves to the next entry, and returns its event if there is one that was not seen before.
+    pub(super) fn accept(&mut self, entry: &EventLogEntry) -> Option<StreamItem> {
+        let position = entry.position.number();
+        if self.has_ended || position <= self.at {
+            return None;
+        }
+        self.at = position;
+        match Entry::decode(&entry.value)? {
+            Entry::Message { header, .. } | Entry::Close { header, .. } if header.number <= self.header.number => {
+                self.header.is_answered |= header.is_answered;
+                None
+            }
+            Entry::Message { header, line } => {
+                self.advance(header);
+                Some(StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
+            }
+            Entry::Close { header, retry } => {
+                self.advance(header);
+                Some(StreamItem::Close { position, retry })
+            }
+            Entry::Alive => None,
+            Entry::Answered => {
+                self.header.is_answered = true;
+                None
+            }
+            Entry::End => {
+                self.has_ended = true;
+                None
+            }
+            Entry::Lost(message) => {
+                self.has_ended = true;
+                let line = Bytes::copy_from_slice(message);
+                let is_answered = self.header.is_answered || self.was_answered;
+                (!is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
+            }
+        }
+    }
+
+    /// Returns whether an entry of the owner, or what it says, precedes the cursor.
+    pub(super) fn contains(&self, entry: &[u8]) -> bool {
+        match Entry::decode(entry) {
+            Some(Entry::Message { header, .. } | Entry::Close { header, .. }) => header.number <= self.header.number,
+            Some(Entry::Answered) => self.header.is_answered,
+            Some(Entry::End) => self.has_ended,
+            _ => true,
+        }
+    }
+
+    fn advance(&mut self, header: EventHeader) {
+        self.header = EventHeader { number: header.number, is_answered: self.header.is_answered | header.is_answered };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{backend::MemoryBackend, revision};
+    use crate::{
+        backend::{LogPosition, MemoryBackend},
+        revision,
+    };
 
     #[tokio::test]
     async fn a_reader_that_is_too_slow_continues_with_what_is_left() {
@@ -331,9 +410,95 @@ mod tests {
             (&[], true, String::new()),
         ] {
             let calls = StreamCalls { ids: ids.iter().map(|id| (*id).to_owned()).collect(), is_batch };
-            let calls = StreamCalls::decode(&calls.encode()).unwrap();
-            let lost = calls.lost(revision::newest_handshake());
+            let calls: StreamCalls = serde_json::from_slice(&serde_json::to_vec(&calls).unwrap()).unwrap();
+            let lost = calls.fail(revision::newest_handshake(), CALL_LOST);
             assert_eq!(String::from_utf8(lost).unwrap(), expected, "{ids:?}");
+        }
+    }
+
+    fn message(number: u64) -> Vec<u8> {
+        message_with(EventHeader { number, is_answered: false })
+    }
+
+    fn message_with(header: EventHeader) -> Vec<u8> {
+        let number = header.number;
+        Entry::Message { header, line: format!("message {number}").as_bytes() }.encode()
+    }
+
+    /// An append that seemed to fail may have taken effect.
+    #[test]
+    fn a_writer_recognizes_what_the_log_contains() {
+        let mut cursor = Cursor::new(0);
+        for number in 1..=2 {
+            assert!(cursor.accept(&EventLogEntry::new(LogPosition::new(number), message(number).as_slice())).is_some());
+        }
+        assert_eq!([1, 2, 3].map(|number| cursor.contains(&message(number))), [true, true, false]);
+    }
+
+    /// The owner may be gone before it writes the answers again.
+    #[test]
+    fn a_log_that_has_lost_an_answer_is_not_answered_again() {
+        let entry = |position, entry: Vec<u8>| EventLogEntry::new(LogPosition::new(position), entry);
+        for is_answered in [false, true] {
+            let mut cursor = Cursor::new(0);
+            assert!(cursor.accept(&entry(1, message(1))).is_some());
+            if is_answered {
+                assert!(cursor.accept(&entry(2, Entry::Answered.encode())).is_none());
+            }
+            cursor.rewind(0);
+            assert!(!cursor.contains(&Entry::Answered.encode()));
+            let lost = cursor.accept(&entry(1, Entry::Lost(b"lost").encode()));
+            assert_eq!(lost.is_none(), is_answered);
+        }
+    }
+
+    #[test]
+    fn every_reader_sees_each_event_once() {
+        let lost = || Entry::Lost(b"lost").encode();
+        let (alive, answered, end) = (Entry::Alive.encode(), Entry::Answered.encode(), Entry::End.encode());
+        for (entries, expected) in [
+            (
+                vec![alive.clone(), message(1), alive.clone(), message(2), end.clone()],
+                vec!["2 message 1", "4 message 2"],
+            ),
+            // Two readers that notice that the owner is gone, which is not gone yet.
+            (vec![message(1), lost(), message(2), lost(), end.clone()], vec!["1 message 1", "2 lost"]),
+            (vec![message(1), end.clone(), lost()], vec!["1 message 1"]),
+            // A log that was written again.
+            (
+                vec![message(1), message(2), message(1), message(2), message(3)],
+                vec!["1 message 1", "2 message 2", "5 message 3"],
+            ),
+            (vec![message(1), answered.clone(), lost(), message(2)], vec!["1 message 1"]),
+            // A message that was written again, after the answers that its stream owes.
+            (vec![message(1), message_with(EventHeader { number: 1, is_answered: true }), lost()], vec!["1 message 1"]),
+            // Messages that follow the last answer.
+            (
+                vec![message(1), answered, message_with(EventHeader { number: 2, is_answered: true }), lost()],
+                vec!["1 message 1", "3 message 2"],
+            ),
+            (vec![message(1), b"?".to_vec(), Entry::Lost(b"").encode(), message(2)], vec!["1 message 1"]),
+        ] {
+            let entries: Vec<_> = (1..)
+                .zip(&entries)
+                .map(|(position, entry)| EventLogEntry::new(LogPosition::new(position), entry.as_slice()))
+                .collect();
+            let read = |mut cursor: Cursor| {
+                let mut seen = Vec::new();
+                for entry in &entries {
+                    if let Some(StreamItem::Event { position, line }) = cursor.accept(entry) {
+                        seen.push((position, format!("{position} {}", String::from_utf8_lossy(&line))));
+                    }
+                    assert!(cursor.accept(entry).is_none(), "an entry counts once");
+                }
+                seen
+            };
+            let all = read(Cursor::new(0));
+            assert_eq!(all.iter().map(|(_, text)| text).collect::<Vec<_>>(), expected);
+            // A reader that continues after any event sees all later events.
+            for (index, (position, _)) in all.iter().enumerate() {
+                assert_eq!(read(Cursor::new(position - 1)), all[index..], "{expected:?}");
+            }
         }
     }
 }

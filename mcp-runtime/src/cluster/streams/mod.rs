@@ -6,26 +6,22 @@
 //! also decides everything on which replicas must agree: what follows the first entry that completes the stream does not
 //! count, so the call of a replica that is gone is answered once.
 
-mod cursor;
 mod follower;
 mod general;
-mod local_entries;
+mod general_log;
 mod log;
-mod open_responses;
-mod shared_events;
+mod responses;
 #[cfg(test)]
 mod tests;
 mod writer;
-
-pub(super) use open_responses::ReaderRecord;
 
 use std::sync::Arc;
 
 use follower::Follower;
 pub(super) use general::SessionStreams;
 use log::StreamLog;
-use open_responses::OpenResponses;
-use shared_events::{Feed, FollowedEvents};
+pub(super) use responses::ReaderRecord;
+use responses::{Feed, FollowedEvents, OpenResponses};
 use tokio::sync::watch;
 
 use crate::{
@@ -50,7 +46,7 @@ impl ReplicaStreams {
     pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&responses);
-        replica.add_handler(open_responses::OPEN_RESPONSES, handler);
+        replica.add_handler(responses::OPEN_RESPONSES, handler);
         let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
         Arc::new(Self { replica, responses, unwritten })
     }
@@ -83,14 +79,7 @@ impl ReplicaStreams {
         registration.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
-        let events = FollowedEvents::resumed(responses, session, (stream, position), items, registration);
+        let events = FollowedEvents::resumed(position, items, registration);
         Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
-    }
-}
-
-#[cfg(test)]
-impl ReplicaStreams {
-    fn replica(&self) -> &Arc<Replica> {
-        &self.replica
     }
 }

@@ -4,9 +4,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
-    cursor::Cursor,
-    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
-    shared_events::Feed,
+    log::{Cursor, Entry, EventHeader, MAX_PAUSE, RESULT_TOO_LONG, RUNNING_TTL, StreamLog, persist},
+    responses::Feed,
 };
 use crate::{
     backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
@@ -201,7 +200,7 @@ impl Writer {
             bytes = self.answer_bytes,
             "the backend has no room for a response: a client that has lost its connection receives an error"
         );
-        let error = self.calls.too_long(self.dialect);
+        let error = self.calls.fail(self.dialect, RESULT_TOO_LONG);
         let header = EventHeader { is_answered: false, ..self.header };
         let last = if self.is_finished { Entry::End } else { Entry::Answered };
         self.pending = [Entry::Message { header, line: &error }.encode(), last.encode()].into();
@@ -262,7 +261,7 @@ impl Writer {
         if self.is_finished {
             self.log.complete(self.cursor.at(), entries, max_bytes).await
         } else {
-            self.log.append(self.cursor.at(), entries, max_bytes).await
+            self.log.append(self.cursor.at(), entries, max_bytes, RUNNING_TTL).await
         }
     }
 

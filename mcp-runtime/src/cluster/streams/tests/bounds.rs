@@ -3,8 +3,7 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    super::shared_events::Feed, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest,
-    resumed,
+    super::responses::Feed, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest, resumed,
 };
 use crate::{
     backend::{RecordCondition, Records as _},
@@ -72,7 +71,7 @@ async fn a_response_of_any_length_is_resumed_at_every_replica() {
                 sleep(Duration::from_secs(60)).await;
                 notify(&call.outbox, "later");
                 assert_eq!(event(&mut waiting).await.1, "later", "{case}");
-                let slot = replicas[0].replica().slot().unwrap();
+                let slot = replicas[0].replica.slot().unwrap();
                 assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
             }
             assert!(rest(&mut waiting).await.is_empty(), "{case}");

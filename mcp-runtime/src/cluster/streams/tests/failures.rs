@@ -134,7 +134,7 @@ async fn a_response_goes_on_although_entries_are_lost_before_they_are_read() {
     let backend = Arc::new(Flaky::default());
     let (streams, other) = (replica(&backend, LEASE), replica(&backend, LEASE));
     let mut call = Call::begin(&streams, CALL);
-    let log = StreamLog::new(other.replica().backend(), "session", call.opened().await);
+    let log = StreamLog::new(other.replica.backend(), "session", call.opened().await);
     log.keep_alive(1).await.unwrap();
     backend.set_delay(Duration::from_secs(1));
     notify(&call.outbox, "one");

@@ -403,10 +403,10 @@ async fn the_record_of_a_silent_response_is_renewed() {
     let (copy, other) = (SessionCopy::of(&backend), replica(&backend, LEASE));
     let response = copy.open(None).await;
     sleep(RUNNING_TTL * 3).await;
-    assert_eq!(ReaderRecord::is_read(other.replica(), "session").await, Ok(true));
+    assert_eq!(ReaderRecord::is_read(&other.replica, "session").await, Ok(true));
     drop(response);
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(ReaderRecord::is_read(other.replica(), "session").await, Ok(false));
+    assert_eq!(ReaderRecord::is_read(&other.replica, "session").await, Ok(false));
 }
 
 /// The backend has lost a log, and another replica has begun a new one before this replica has noticed that.
@@ -421,7 +421,7 @@ async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
         assert_eq!(event(&mut response).await.1, text);
     }
     let observer = replica(&backend, LEASE);
-    StreamLog::new(observer.replica().backend(), "session", GENERAL).remove().await.unwrap();
+    StreamLog::new(observer.replica.backend(), "session", GENERAL).remove().await.unwrap();
     notify(&copies[1].session.outbox, "new");
     sleep(RUNNING_TTL).await;
     assert_eq!(event(&mut response).await.1, "new");
@@ -433,7 +433,7 @@ async fn a_stream_is_unread_once_its_response_has_failed_or_ended_during_a_failu
     for is_announced in [false, true] {
         let backend = Arc::new(Flaky::default());
         let (copy, streams) = (SessionCopy::of(&backend), replica(&backend, LEASE));
-        let is_read = async || ReaderRecord::is_read(streams.replica(), "session").await.unwrap();
+        let is_read = async || ReaderRecord::is_read(&streams.replica, "session").await.unwrap();
         let mut response = copy.open(None).await;
         if is_announced {
             let later = copy.open(None).await;

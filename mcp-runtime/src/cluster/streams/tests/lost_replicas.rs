@@ -30,8 +30,8 @@ async fn a_long_call_whose_replica_is_gone_is_answered() {
         let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
         let mut call = Call::begin(&owner, CALL);
         let stream = call.opened().await;
-        let slot = owner.replica().slot().unwrap();
-        let log = StreamLog::new(reader.replica().backend(), "session", stream);
+        let slot = owner.replica.slot().unwrap();
+        let log = StreamLog::new(reader.replica.backend(), "session", stream);
         let reports = if is_flushed { 3 } else { 12 };
         for number in 0..reports {
             sleep(Duration::from_secs(60)).await;
@@ -90,7 +90,7 @@ async fn the_calls_of_a_replica_that_was_killed_are_answered_within_its_lease() 
             call.outbox.begin_question();
             call.outbox.finish_call("response");
             assert_eq!(event(&mut call.response).await.1, "response");
-            let log = StreamLog::new(readers[0].replica().backend(), "session", stream);
+            let log = StreamLog::new(readers[0].replica.backend(), "session", stream);
             while log.read(position + 1).await.unwrap().unwrap().is_empty() {
                 sleep(Duration::from_millis(1)).await;
             }
@@ -129,7 +129,7 @@ async fn an_owner_that_was_stopped_while_it_wrote_says_what_the_log_says() {
     while backend.failures() > 0 {
         yield_now().await;
     }
-    let log = StreamLog::new(reader.replica().backend(), "session", stream);
+    let log = StreamLog::new(reader.replica.backend(), "session", stream);
     log.complete(position, vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
     advance(LEASE + Duration::from_secs(2)).await;
     call.outbox.finish_call("too late");
@@ -147,9 +147,9 @@ async fn an_owner_that_others_consider_gone_says_what_they_say() {
         let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
         let mut call = Call::begin(&owner, CALL);
         let stream = call.opened().await;
-        let slot = owner.replica().slot().unwrap();
+        let slot = owner.replica.slot().unwrap();
         assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
-        let log = StreamLog::new(reader.replica().backend(), "session", stream);
+        let log = StreamLog::new(reader.replica.backend(), "session", stream);
         log.complete(1, vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
         backend.set_delay(outage);
         notify(&call.outbox, "too late");
@@ -173,7 +173,7 @@ async fn a_reader_sees_everything_that_a_lost_owner_has_written() {
         let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
         let mut call = Call::begin(&owner, CALL);
         let stream = call.opened().await;
-        let slot = owner.replica().slot().unwrap();
+        let slot = owner.replica.slot().unwrap();
         backend.set_deaf(true);
         let mut waiting = resumed(&reader, stream, 0).await;
         // The reader has found the owner alive.
@@ -198,14 +198,14 @@ async fn the_calls_of_a_lost_owner_are_answered_although_its_log_has_become_shor
     let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
     let mut call = Call::begin(&owner, CALL);
     let stream = call.opened().await;
-    let slot = owner.replica().slot().unwrap();
+    let slot = owner.replica.slot().unwrap();
     let mut waiting = resumed(&reader, stream, 0).await;
     for text in ["one", "two"] {
         notify(&call.outbox, text);
         assert_eq!(event(&mut waiting).await.1, text);
     }
     backend.set_delay(Duration::from_millis(10));
-    let log = StreamLog::new(reader.replica().backend(), "session", stream);
+    let log = StreamLog::new(reader.replica.backend(), "session", stream);
     log.remove().await.unwrap();
     log.keep_alive(0).await.unwrap();
     assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
@@ -220,7 +220,7 @@ async fn a_call_that_was_answered_is_not_lost_after_any_event() {
     let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
     let mut call = Call::begin(&owner, CALL);
     let stream = call.opened().await;
-    let slot = owner.replica().slot().unwrap();
+    let slot = owner.replica.slot().unwrap();
     call.outbox.begin_question();
     call.outbox.finish_call("response");
     let mut positions = vec![event(&mut call.response).await.0];
@@ -258,12 +258,12 @@ async fn a_call_that_was_answered_is_not_lost_with_its_log() {
     let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
     let mut call = Call::begin(&owner, CALL);
     let stream = call.opened().await;
-    let slot = owner.replica().slot().unwrap();
+    let slot = owner.replica.slot().unwrap();
     call.outbox.begin_question();
     call.outbox.finish_call("response");
     assert_eq!(event(&mut call.response).await.1, "response");
     sleep(Duration::from_secs(1)).await;
-    StreamLog::new(reader.replica().backend(), "session", stream).remove().await.unwrap();
+    StreamLog::new(reader.replica.backend(), "session", stream).remove().await.unwrap();
     assert!(backend.delete(&format!("mcp/1/stream/session/{stream}"), RecordCondition::Always).await.unwrap());
     // The replica notices the loss when it extends the lifetime of the log.
     sleep(RUNNING_TTL).await;

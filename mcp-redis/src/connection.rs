@@ -1,7 +1,12 @@
-//! The addresses of the servers, and connections to them.
+//! The addresses of the servers, connections to them, and the connection for commands, which is opened again when it is
+//! lost.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,15 +20,16 @@ use redis::{
     cmd,
     sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
 };
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::{Mutex, mpsc, watch},
+    time::{Instant, sleep, timeout, timeout_at},
+};
 
-use crate::error::Error;
-
-/// The time in which a connection to one server must succeed. Sentinels and the nodes of a cluster are tried in turn.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time in which a connection to one server must succeed, and in which the server must confirm a command. Sentinels and
+/// the nodes of a cluster are tried in turn.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The servers of one URL.
-#[derive(Debug)]
 pub(crate) struct Address {
     servers: Servers,
     /// The number of the database.
@@ -68,7 +74,7 @@ impl Address {
                 // A command is sent again only if it is known that it was not executed, which this crate decides.
                 let client = ClusterClientBuilder::new(url.nodes.clone())
                     .retries(0)
-                    .connection_timeout(CONNECT_TIMEOUT / 2)
+                    .connection_timeout(RESPONSE_TIMEOUT / 2)
                     .response_timeout(response_timeout)
                     .build();
                 let nodes = url.nodes.into_iter().map(Client::open).collect::<Result<_, _>>();
@@ -130,20 +136,10 @@ async fn master(sentinel: &Mutex<SentinelClient>) -> RedisResult<Client> {
     sentinel.lock().await.async_get_client().await
 }
 
-async fn in_time<T>(attempt: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+/// Waits for a server for at most [`RESPONSE_TIMEOUT`].
+pub(crate) async fn in_time<T>(attempt: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "no response in time");
-    timeout(CONNECT_TIMEOUT, attempt).await.unwrap_or_else(|_| Err(late().into()))
-}
-
-/// Omits credentials.
-impl std::fmt::Debug for Servers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Single(_) => "Single",
-            Self::Cluster(_) => "Cluster",
-            Self::Sentinel(_) => "Sentinel",
-        })
-    }
+    timeout(RESPONSE_TIMEOUT, attempt).await.unwrap_or_else(|_| Err(late().into()))
 }
 
 /// The parts of a URL.
@@ -177,7 +173,7 @@ impl Url {
             return Err(invalid("TLS requires the feature `tls` of `mcp-runtime-redis`"));
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (credentials, hosts) = authority.rfind('@').map_or(("", authority), |end| authority.split_at(end + 1));
         let path = path.split_once('?').map_or(path, |(path, _)| path).trim_end_matches('/');
         let (kind, database) = match kind {
             "" => (Kind::Single, path),
@@ -196,9 +192,8 @@ impl Url {
         let database = database.ok_or_else(|| invalid("expected the number of a database in the path"))?;
         let node = |host: &str| {
             let port = if matches!(kind, Kind::Sentinel { .. }) && !has_port(host) { ":26379" } else { "" };
-            let (scheme, at) =
-                (if is_secure { "rediss" } else { "redis" }, if credentials.is_empty() { "" } else { "@" });
-            let url = format!("{scheme}://{credentials}{at}{host}{port}/{database}");
+            let scheme = if is_secure { "rediss" } else { "redis" };
+            let url = format!("{scheme}://{credentials}{host}{port}/{database}");
             url.as_str().into_connection_info().map_err(|error| invalid(&error.to_string()))
         };
         let nodes = hosts.split(',').map(node).collect::<Result<_, _>>()?;
@@ -257,6 +252,136 @@ impl ConnectionLike for Connection {
     }
 }
 
+/// The current connection.
+pub(crate) struct Link {
+    state: watch::Receiver<State>,
+    lost: mpsc::Sender<u64>,
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Connection, u64),
+    Down(Instant),
+}
+
+impl Link {
+    /// Opens a connection, and starts a task that replaces it when it is lost. The task ends with the link.
+    pub(crate) async fn open(address: Arc<Address>) -> RedisResult<Self> {
+        let (send, state) = watch::channel(State::Up(address.connect().await?, 0));
+        // Many commands report the same lost connection. The first report is enough.
+        let (lost, reports) = mpsc::channel(16);
+        tokio::spawn(reconnect(address, send, reports));
+        Ok(Self { state, lost })
+    }
+
+    /// Returns the connection and its number. Without a connection, waits for a new connection. Returns `None` at the
+    /// deadline, or once there has been no connection for `patience`.
+    pub(crate) async fn get(&self, deadline: Instant, patience: Duration) -> Option<(Connection, u64)> {
+        let mut state = self.state.clone();
+        loop {
+            let deadline = match &*state.borrow_and_update() {
+                State::Up(connection, number) => return Some((connection.clone(), *number)),
+                State::Down(since) => deadline.min(*since + patience),
+            };
+            timeout_at(deadline, state.changed()).await.ok()?.ok()?;
+        }
+    }
+
+    /// Reports that a connection was lost.
+    pub(crate) fn report_lost(&self, number: u64) {
+        let _: Result<_, _> = self.lost.try_send(number);
+    }
+}
+
+async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut reports: mpsc::Receiver<u64>) {
+    let (mut current, mut opened) = (0, Instant::now());
+    while let Some(number) = reports.recv().await {
+        if number != current {
+            continue;
+        }
+        state.send_replace(State::Down(Instant::now()));
+        pause_after(opened).await;
+        let mut backoff = Backoff::default();
+        loop {
+            match address.connect().await {
+                Ok(connection) => {
+                    (current, opened) = (current + 1, Instant::now());
+                    state.send_replace(State::Up(connection, current));
+                    break;
+                }
+                Err(error) => backoff.failed("cannot connect to Redis", &error).await,
+            }
+            if state.is_closed() {
+                return;
+            }
+        }
+        if backoff.has_failed() {
+            tracing::warn!("connected to Redis again");
+        }
+    }
+}
+
+/// The pause before the first repetition, which doubles with every further repetition.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pauses between attempts to connect, or to execute a command.
+#[derive(Default)]
+pub(crate) struct Backoff(u32);
+
+impl Backoff {
+    /// Returns the time to wait before the next attempt: a random part of the pause, so that the processes do not all try
+    /// at the same time.
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = MAX_PAUSE.min(MIN_PAUSE * (1 << self.0.min(10)));
+        self.0 = self.0.saturating_add(1);
+        let random = getrandom::u32().unwrap_or(u32::MAX);
+        pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
+    }
+
+    /// Returns whether an attempt has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0 > 0
+    }
+
+    /// Waits before the next attempt to connect. Logs the first failure.
+    pub(crate) async fn failed(&mut self, what: &str, error: &RedisError) {
+        if !self.has_failed() {
+            tracing::warn!("{what}: {error}: retrying");
+        }
+        sleep(self.next()).await;
+    }
+}
+
+/// Waits before a connection replaces one that was lost soon after it was opened: the server may be a replica, which refuses
+/// every change.
+pub(crate) async fn pause_after(opened: Instant) {
+    sleep((MIN_PAUSE * 4).saturating_sub(opened.elapsed())).await;
+}
+
+/// The error of [`Redis::connect`](crate::Redis::connect).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL or an option is invalid.
+    Invalid(String),
+    /// The server does not respond, or rejects the connection.
+    Unavailable(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(reason) => f.write_str(reason),
+            Self::Unavailable(reason) => write!(f, "cannot connect to Redis: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +399,7 @@ mod tests {
             ("redis+sentinel://:p%40ss@a/main/3", sentinel("main"), &["a:26379"], 3),
             ("redis+sentinel://[::1],[::2]:7/main", sentinel("main"), &["::1:26379", "::2:7"], 0),
         ] {
-            assert!(Address::parse(url, CONNECT_TIMEOUT).is_ok(), "{url}");
+            assert!(Address::parse(url, RESPONSE_TIMEOUT).is_ok(), "{url}");
             let url = Url::parse(url).unwrap();
             assert_eq!(url.kind, kind);
             assert_eq!(url.nodes.iter().map(|node| node.addr().to_string()).collect::<Vec<_>>(), nodes);
@@ -311,8 +436,20 @@ mod tests {
             ("redis://:secret@a:port", "invalid Redis URL"),
             ("redis+cluster://a/1", "no database `1`"),
         ] {
-            let error = Address::parse(url, CONNECT_TIMEOUT).unwrap_err().to_string();
+            let error = Address::parse(url, RESPONSE_TIMEOUT).err().unwrap().to_string();
             assert!(error.contains(expected) && !error.contains("secret"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest_one() {
+        let mut backoff = Backoff::default();
+        assert!(!backoff.has_failed());
+        for repetition in 0..100 {
+            let longest = MAX_PAUSE.min(MIN_PAUSE * 2_u32.pow(repetition.min(10)));
+            let pause = backoff.next();
+            assert!((longest / 2..=longest).contains(&pause), "{repetition}: {pause:?}");
+            assert!(backoff.has_failed());
         }
     }
 }

@@ -1,6 +1,11 @@
 //! The sessions that several replicas share: any replica takes any message of any session.
 
+mod record;
+mod store;
+mod worker;
+
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -8,16 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
+use self::{
+    record::{Announcement, SharedSession, StoredSession, invalidate, invalidate_missed},
+    store::{SESSION_MESSAGES, SessionStore, hashed_name},
+};
 use super::{
-    background::BackgroundTask,
-    replica::Replica,
-    session_record::{Announcement, SharedSession, StoredSession, invalidate, invalidate_missed},
-    session_store::{SESSION_MESSAGES, SessionStore},
+    replica::{BackgroundTask, Replica},
     streams::{ReplicaStreams, SessionStreams},
-    work::{SharedWork, Work},
 };
 use crate::{
     backend::{Availability, BackendError, BackendFuture, CircuitBreaker, with_timeout},
@@ -26,6 +30,7 @@ use crate::{
     error::Fault,
     handler::ClientProgress,
     jsonrpc::Id,
+    mutex::Mutex,
     transport::http::{
         HttpOptions,
         peers::{Peer, PeerPermit},
@@ -45,7 +50,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct ReplicaSessions {
     /// Set by [`new`](Self::new), for the worker.
-    pub(super) this: Weak<Self>,
+    this: Weak<Self>,
     store: SessionStore,
     engine: Arc<Engine>,
     sessions: Arc<LocalSessions>,
@@ -55,10 +60,10 @@ pub(crate) struct ReplicaSessions {
     /// Whether outdated sessions are read again.
     breaker: CircuitBreaker,
     /// The time between two renewals of the sessions in use.
-    pub(super) renewal_interval: Duration,
-    pub(super) work: Arc<SharedWork>,
+    renewal_interval: Duration,
+    work: Arc<SharedWork>,
     /// Does the work, and renews the sessions in use.
-    pub(super) worker: BackgroundTask,
+    worker: BackgroundTask,
 }
 
 impl ReplicaSessions {
@@ -96,7 +101,8 @@ impl ReplicaSessions {
             session.pending_requests.number_by(replicas);
         }
         let streams = SessionStreams::start(&self.streams, id, session);
-        let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored, self.store.server_name())));
+        let shared = SharedSession::new(Arc::clone(id), stored, self.store.replica.server_name());
+        let _ = session.shared.set(Box::new(shared));
         self.sessions.insert(id, session, permit, Some(Box::new(streams)));
     }
 
@@ -112,10 +118,7 @@ impl ReplicaSessions {
             if is_overlapped() && attempt < MAX_LOADS {
                 continue;
             }
-            let permit = self
-                .sessions
-                .reserve(peer)
-                .ok_or_else(|| Fault::refused(Counter::RefusedSessions, "too many sessions"))?;
+            let permit = self.sessions.reserve(peer).ok_or_else(too_many_sessions)?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
             let session = stored.record.restore(&self.engine).ok_or_else(unknown)?;
             let is_unused = self.store.is_unused_for(stored.record.renewed, self.renewal_interval);
@@ -150,7 +153,11 @@ impl ReplicaSessions {
             self.breaker.record(refreshed.is_ok());
             refreshed.inspect_err(|error| tracing::debug!(%error, "cannot read a session again"))
         };
-        refreshed.or_else(|error| if self.store.hears_changes() { Ok(true) } else { Err(error) })
+        match refreshed {
+            // Changes are announced to this replica. Otherwise, it may use no copy that it has not just read.
+            Err(_) if self.store.replica.is_fresh(tokio::time::Instant::now()) => Ok(true),
+            refreshed => refreshed,
+        }
     }
 
     /// Announces that a session may have changed or ended, as soon as the backend responds.
@@ -159,98 +166,6 @@ impl ReplicaSessions {
             // Every replica with an older revision then reads the record, or finds that the record is gone.
             self.work.announcements.add(Work::Announce(shared.id.to_string(), shared.revision() + 1));
         }
-    }
-
-    /// Returns the questions of this replica that wait for an answer, by session and request.
-    pub(super) fn questions(&self) -> Vec<(String, u64)> {
-        let of_session = |(id, local): (Arc<str>, Arc<HttpSession>)| {
-            let requests = local.session.pending_requests.ids();
-            requests.into_iter().map(move |request| (id.to_string(), request))
-        };
-        self.sessions.all().into_iter().flat_map(of_session).collect()
-    }
-
-    /// Returns the sessions that must be read again now. Idle sessions are read again when they are used.
-    pub(super) fn stale_in_use(&self) -> Vec<String> {
-        let stale = self.sessions.all().into_iter().filter(|(_, local)| is_stale(local) && !local.is_idle());
-        stale.map(|(id, _)| id.to_string()).collect()
-    }
-
-    /// Returns the sessions that were used after `since`. The other sessions are renewed when they are used.
-    pub(super) fn used_since(&self, since: Instant) -> Vec<Arc<str>> {
-        let is_used = |local: &HttpSession| !local.is_idle() || local.state().last_used >= since;
-        let (used, unused): (Vec<_>, Vec<_>) = self.sessions.all().into_iter().partition(|(_, local)| is_used(local));
-        unused.iter().filter_map(|(_, local)| SharedSession::of(&local.session)).for_each(SharedSession::set_unused);
-        used.into_iter().map(|(id, _)| id).collect()
-    }
-
-    /// Performs the work that is due.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails or takes too long. The work is then still due.
-    pub(super) async fn execute(&self, work: &Work) -> Result<(), BackendError> {
-        match work {
-            Work::TakeAnswer(session, request) => self.take_answer(session, *request).await,
-            Work::TakeCancellations(session) => self.take_cancellations(session).await,
-            // A later call may have the same id.
-            Work::ForgetCancellation(session, request) => {
-                self.store.forget_cancellation(session, request).await;
-                Ok(())
-            }
-            Work::Refresh(session) => self.refresh_now(session).await,
-            Work::Announce(session, revision) => {
-                let (session, revision, unsubscribed) = (session.clone(), *revision, Vec::new());
-                self.store.announce(&Announcement::Changed { session, revision, unsubscribed }).await
-            }
-            Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await,
-            Work::Renew(session) => {
-                self.renew(session).await;
-                Ok(())
-            }
-            Work::Remove(session, peer) => self.store.remove(session, peer).await,
-        }
-    }
-
-    /// Reads a session again if it is stale.
-    async fn refresh_now(&self, id: &str) -> Result<(), BackendError> {
-        let stale = self.sessions.get(id).filter(|local| is_stale(local));
-        if let Some(local) = stale
-            && !self.store.refresh(&local.session).await?
-        {
-            self.sessions.close(id);
-        }
-        Ok(())
-    }
-
-    /// Delivers the answer to a question, if there is one, and deletes it.
-    async fn take_answer(&self, id: &str, request: u64) -> Result<(), BackendError> {
-        match self.waiting_for(id, request) {
-            Some(local) => {
-                if let Some(answer) = self.store.take_answer(id, request).await? {
-                    deliver(&local, request, answer);
-                }
-            }
-            // The answer came with its announcement.
-            None => self.store.forget_answer(id, request).await,
-        }
-        Ok(())
-    }
-
-    /// Returns the sessions with calls of this replica.
-    pub(super) fn with_calls(&self) -> Vec<String> {
-        let has_calls = |local: &HttpSession| local.session.in_flight.count() > 0;
-        self.sessions.all().into_iter().filter(|(_, local)| has_calls(local)).map(|(id, _)| id.to_string()).collect()
-    }
-
-    /// Cancels the calls of a session that other replicas were told to cancel.
-    async fn take_cancellations(&self, id: &str) -> Result<(), BackendError> {
-        for request in self.store.cancellations(id).await? {
-            if self.cancel(id, &request) {
-                self.store.forget_cancellation(id, &request).await;
-            }
-        }
-        Ok(())
     }
 
     /// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
@@ -263,17 +178,6 @@ impl ReplicaSessions {
     fn waiting_for(&self, id: &str, request: u64) -> Option<Arc<HttpSession>> {
         self.sessions.get(id).filter(|local| local.session.pending_requests.is_waiting(request))
     }
-
-    /// Extends the time for which a session is kept. If this fails, it is repeated when the session is used again, since a
-    /// record outlives several intervals.
-    async fn renew(&self, id: &str) {
-        let Some(local) = self.sessions.get(id) else { return };
-        match self.store.renew(&local.session).await {
-            Ok(true) => {}
-            Ok(false) => self.sessions.close(id),
-            Err(_) => SharedSession::of(&local.session).into_iter().for_each(SharedSession::set_unused),
-        }
-    }
 }
 
 impl SharedSessions for ReplicaSessions {
@@ -284,14 +188,13 @@ impl SharedSessions for ReplicaSessions {
     ) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
         Box::pin(async move {
             self.ensure_worker();
-            let too_many = || Fault::refused(Counter::RefusedSessions, "too many sessions");
-            let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
+            let permit = self.sessions.reserve(peer).ok_or_else(too_many_sessions)?;
             let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
-            let peer = peer_name(peer);
+            let peer = hashed_name(peer.quota_key().unwrap_or_default());
             let mut unopened = Unopened { work: &self.work, session: Some((id.to_string(), peer.clone())) };
             let created = with_timeout(self.store.create(&id, session, peer)).await?;
             unopened.session = None;
-            self.insert(&id, session, created.ok_or_else(too_many)?, permit);
+            self.insert(&id, session, created.ok_or_else(too_many_sessions)?, permit);
             Ok(id)
         })
     }
@@ -317,7 +220,8 @@ impl SharedSessions for ReplicaSessions {
     }
 
     fn is_outdated(&self, session: &Session, now: Instant) -> bool {
-        self.store.is_outdated(session, now.into())
+        let is_outdated = |shared: &SharedSession| shared.is_stale() || !self.store.replica.is_fresh(now.into());
+        SharedSession::of(session).is_some_and(is_outdated)
     }
 
     fn used(&self, session: &Session) {
@@ -360,7 +264,7 @@ impl SharedSessions for ReplicaSessions {
 
 impl ReplicaHandler for ReplicaSessions {
     fn message(&self, payload: &[u8]) {
-        let Some(announcement) = Announcement::decode(payload) else { return };
+        let Ok(announcement) = serde_json::from_slice(payload) else { return };
         match announcement {
             Announcement::Changed { session, revision, unsubscribed } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
@@ -448,11 +352,6 @@ impl Drop for Unopened<'_> {
     }
 }
 
-/// Returns whether a session must be read again before it is used.
-fn is_stale(local: &HttpSession) -> bool {
-    SharedSession::of(&local.session).is_some_and(SharedSession::is_stale)
-}
-
 /// Passes the answer to a question to the function that waits for it.
 fn deliver(local: &HttpSession, request: u64, answer: InputResponse) {
     local.session.record_sign_of_life();
@@ -464,8 +363,120 @@ fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Returns a name of a peer that is part of a key.
-fn peer_name(peer: &Peer) -> String {
-    let digest = Sha256::digest(peer.quota_key().unwrap_or_default());
-    URL_SAFE_NO_PAD.encode(&digest[..16])
+fn too_many_sessions() -> Fault {
+    Fault::refused(Counter::RefusedSessions, "too many sessions")
+}
+
+/// A job for a session, which the job names by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Work {
+    /// Take the answer to a question of this replica, which another replica has stored.
+    TakeAnswer(String, u64),
+    /// Cancel the calls of this replica that other replicas were told to cancel.
+    TakeCancellations(String),
+    /// Delete a cancellation that has taken effect, given by the id of its request as JSON.
+    ForgetCancellation(String, String),
+    /// Read the session again.
+    Refresh(String),
+    /// Announce that the session has this revision or has ended, which the other replicas may not have heard.
+    Announce(String, u64),
+    /// Announce that any session may have changed or ended.
+    AnnounceAll,
+    /// Extend the time for which the session is kept.
+    Renew(String),
+    /// Delete the session of a peer, which could not be opened.
+    Remove(String, String),
+}
+
+/// The due work, by kind. No kind waits for another.
+#[derive(Debug, Default)]
+struct SharedWork {
+    answers: WorkQueue,
+    cancellations: WorkQueue,
+    refreshes: WorkQueue,
+    announcements: WorkQueue,
+    renewals: WorkQueue,
+    removals: WorkQueue,
+}
+
+/// The maximum number of due entries of one kind. If there are more, all work of that kind is due.
+const MAX_ENTRIES: usize = 1024;
+
+/// The due work of one kind, which a single task takes.
+#[derive(Debug, Default)]
+struct WorkQueue {
+    state: Mutex<State>,
+    added: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The entries, in the order in which they were added.
+    entries: VecDeque<Work>,
+    /// Whether all possible entries are due, because there were too many to keep or because they are unknown.
+    is_all: bool,
+}
+
+impl WorkQueue {
+    /// Adds an entry, unless it is already due.
+    fn add(&self, entry: Work) {
+        let mut state = self.state.lock();
+        if state.is_all || state.entries.contains(&entry) {
+            return;
+        }
+        if state.entries.len() >= MAX_ENTRIES {
+            drop(state);
+            return self.add_all();
+        }
+        state.entries.push_back(entry);
+        drop(state);
+        self.added.notify_one();
+    }
+
+    /// Makes everything due.
+    fn add_all(&self) {
+        *self.state.lock() = State { entries: VecDeque::new(), is_all: true };
+        self.added.notify_one();
+    }
+
+    /// Waits until something is due, and takes it. Returns `None` if all possible entries are due.
+    async fn next(&self) -> Option<Work> {
+        loop {
+            if let Some(due) = self.take() {
+                return due;
+            }
+            self.added.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Option<Work>> {
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.is_all) {
+            return Some(None);
+        }
+        state.entries.pop_front().map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn entries_are_due_once_and_too_many_become_everything() {
+        let due = WorkQueue::default();
+        let entry = |number: usize| Work::Refresh(number.to_string());
+        for number in [1, 2, 1] {
+            due.add(entry(number));
+        }
+        assert_eq!((due.next().await, due.next().await), (Some(entry(1)), Some(entry(2))));
+        for number in 0..=MAX_ENTRIES {
+            due.add(entry(number));
+        }
+        due.add(entry(0));
+        assert_eq!(due.next().await, None);
+        due.add(entry(3));
+        assert_eq!(due.next().await, Some(entry(3)), "what is added later is due again");
+        assert_eq!(due.take(), None);
+    }
 }

@@ -11,7 +11,7 @@ use crate::{
     engine::{
         Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
     },
-    handler::{ClientInfo, ClientProgress},
+    handler::ClientInfo,
     mutex::Mutex,
     revision,
 };
@@ -133,11 +133,6 @@ impl SessionRecord {
         Some(session)
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        // Fails only for maps with keys that are not strings.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
     /// # Errors
     ///
     /// Fails if the record cannot be read. A newer release may have written it, so the session exists.
@@ -214,19 +209,9 @@ pub(super) enum Announcement {
 }
 
 impl Announcement {
-    pub(super) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
-        let ClientProgress { progress, total, message } = report;
-        Self::Progressed { session: session.to_owned(), request, progress, total, message }
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
-    }
-
-    /// Returns `None` for an announcement that this release does not know.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
     }
 }
 

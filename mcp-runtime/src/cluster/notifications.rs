@@ -1,8 +1,8 @@
-//! Changes of lists and resources that the processes of a service announce to each other.
+//! Notifications that processes send to each other's clients: changes of lists and resources, and log messages.
 
 use std::{
     borrow::Cow,
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     convert::Infallible,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
@@ -14,7 +14,8 @@ use tokio::sync::Notify;
 use super::replica::Replica;
 use crate::{
     backend::Backoff,
-    engine::{Engine, ReplicaHandler},
+    engine::{Engine, ReplicaHandler, Sessions},
+    model::Level,
     mutex::Mutex,
     race::race,
     random,
@@ -154,11 +155,11 @@ impl SharedChanges {
         // Clients have not subscribed to lists that the server does not declare.
         let lists = changes.lists.and(engine.registry().capabilities().lists());
         match &changes.resources {
-            ChangedResources::These(uris) => {
+            Some(uris) => {
                 engine.subscriptions.lists_changed(lists);
                 uris.iter().for_each(|uri| engine.subscriptions.resource_updated(uri));
             }
-            ChangedResources::All => engine.subscriptions.everything_changed(lists),
+            None => engine.subscriptions.everything_changed(lists),
         }
     }
 }
@@ -186,24 +187,19 @@ const MAX_RESOURCES: usize = 1024;
 const MAX_URI_BYTES: usize = 128 << 10;
 
 /// A set of changes, which is bounded: too many different resources become all resources.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct ChangeSet {
     /// The lists that have changed.
     lists: ListSet,
-    resources: ChangedResources,
-    /// The number of bytes of their URIs.
+    /// The URIs of the resources that have changed. `None` if all of them may have changed.
+    resources: Option<HashSet<String>>,
+    /// The number of bytes of the URIs.
     bytes: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum ChangedResources {
-    These(HashSet<String>),
-    All,
-}
-
-impl Default for ChangedResources {
+impl Default for ChangeSet {
     fn default() -> Self {
-        Self::These(HashSet::new())
+        Self { lists: ListSet::default(), resources: Some(HashSet::new()), bytes: 0 }
     }
 }
 
@@ -223,7 +219,7 @@ struct Message<'a> {
 impl ChangeSet {
     /// Returns the set for changes that are not known: everything may have changed.
     fn everything() -> Self {
-        Self { lists: ListSet::ALL, resources: ChangedResources::All, bytes: 0 }
+        Self { lists: ListSet::ALL, resources: None, bytes: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -235,36 +231,30 @@ impl ChangeSet {
     }
 
     fn insert_resource(&mut self, uri: &str) {
-        let ChangedResources::These(uris) = &mut self.resources else { return };
+        let Some(uris) = &mut self.resources else { return };
         if uris.contains(uri) {
             return;
         }
         self.bytes += uri.len();
         if uris.len() >= MAX_RESOURCES || self.bytes > MAX_URI_BYTES {
-            self.insert_all_resources();
+            self.resources = None;
         } else {
             uris.insert(uri.to_owned());
         }
     }
 
-    fn insert_all_resources(&mut self) {
-        self.resources = ChangedResources::All;
-    }
-
     fn merge(&mut self, other: Self) {
         self.insert_lists(other.lists);
         match other.resources {
-            ChangedResources::These(uris) => uris.iter().for_each(|uri| self.insert_resource(uri)),
-            ChangedResources::All => self.insert_all_resources(),
+            Some(uris) => uris.iter().for_each(|uri| self.insert_resource(uri)),
+            None => self.resources = None,
         }
     }
 
     /// Encodes the set for other processes, in less than 1 MiB. `from` identifies this process.
     fn encode(&self, from: Option<&str>) -> Vec<u8> {
-        let resources = match &self.resources {
-            ChangedResources::These(uris) => Some(uris.iter().map(|uri| Cow::Borrowed(uri.as_str())).collect()),
-            ChangedResources::All => None,
-        };
+        let resources = self.resources.as_ref();
+        let resources = resources.map(|uris| uris.iter().map(|uri| Cow::Borrowed(uri.as_str())).collect());
         let message = Message { from: from.map(Cow::Borrowed), lists: self.lists.0, resources };
         // Text and numbers can always be encoded.
         serde_json::to_vec(&message).unwrap_or_default()
@@ -276,15 +266,112 @@ impl ChangeSet {
         let mut set = Self { lists: ListSet(message.lists & ListSet::ALL.0), ..Self::default() };
         match message.resources {
             Some(uris) => uris.iter().for_each(|uri| set.insert_resource(uri)),
-            None => set.insert_all_resources(),
+            None => set.resources = None,
         }
         Some((message.from.map(Cow::into_owned), set))
     }
 }
 
+/// The kind of the messages between replicas.
+const LOG_MESSAGES: &str = "log";
+/// The maximum number of messages that wait to be announced, and of their bytes. Further messages are dropped.
+const MAX_WAITING: usize = 256;
+const MAX_WAITING_BYTES: usize = 512 << 10;
+
+/// The log messages that this process announces, and the handler of the messages that other processes announce.
+#[derive(Debug)]
+pub(crate) struct SharedLog {
+    replica: Arc<Replica>,
+    /// Distinguishes this process from the other processes.
+    id: String,
+    /// Delivers the messages that other processes announce, once the server is built.
+    sessions: OnceLock<Arc<Sessions>>,
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+impl SharedLog {
+    pub(super) fn new(replica: &Arc<Replica>) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            replica: Arc::clone(replica),
+            id: random::id().unwrap_or_default(),
+            sessions: OnceLock::new(),
+            waiting: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let handler: Weak<Self> = Arc::downgrade(&shared);
+        replica.add_handler(LOG_MESSAGES, handler);
+        shared
+    }
+
+    /// Sets the sessions that receive the messages of other processes.
+    pub(super) fn connect(&self, sessions: &Arc<Sessions>) {
+        let _ = self.sessions.set(Arc::clone(sessions));
+    }
+
+    /// Announces a message. Returns `false` if it was dropped because too many are waiting.
+    pub(crate) fn send(&self, level: Level, message: &[u8]) -> bool {
+        let payload = [self.id.as_bytes(), b" ", level.as_str().as_bytes(), b" ", message].concat();
+        let mut waiting = self.waiting.lock();
+        if waiting.messages.len() >= MAX_WAITING || waiting.bytes + payload.len() > MAX_WAITING_BYTES {
+            return false;
+        }
+        waiting.bytes += payload.len();
+        waiting.messages.push_back(payload);
+        drop(waiting);
+        self.changed.notify_one();
+        true
+    }
+
+    /// Announces the messages that are waiting.
+    pub(crate) async fn run(&self) -> Infallible {
+        loop {
+            let next = self.next();
+            let Some(payload) = next else {
+                self.changed.notified().await;
+                continue;
+            };
+            // Like other log messages, it is dropped if it cannot be sent.
+            if let Err(error) = self.replica.announce(LOG_MESSAGES, &payload).await {
+                tracing::debug!(%error, "a log message cannot be sent to other processes");
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut waiting = self.waiting.lock();
+        let payload = waiting.messages.pop_front()?;
+        waiting.bytes -= payload.len();
+        Some(payload)
+    }
+}
+
+impl ReplicaHandler for SharedLog {
+    fn message(&self, payload: &[u8]) {
+        let mut parts = payload.splitn(3, |byte| *byte == b' ');
+        let (Some(from), Some(level), Some(message)) = (parts.next(), parts.next(), parts.next()) else { return };
+        let level = std::str::from_utf8(level).ok().and_then(|level| level.parse().ok());
+        if let Some((level, sessions)) = level.zip(self.sessions.get()).filter(|_| from != self.id.as_bytes()) {
+            sessions.log(level, message);
+        }
+    }
+
+    /// Log messages may be lost.
+    fn missed(&self) {}
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::{
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
@@ -336,16 +423,16 @@ mod tests {
         let lists = |kind| ChangeSet { lists: ListSet::from(kind), ..ChangeSet::default() };
         let covers = |set: &ChangeSet, other: &ChangeSet| {
             let has_uris = match (&set.resources, &other.resources) {
-                (ChangedResources::All, _) => true,
-                (ChangedResources::These(uris), ChangedResources::These(others)) => uris.is_superset(others),
-                (ChangedResources::These(_), ChangedResources::All) => false,
+                (None, _) => true,
+                (Some(uris), Some(others)) => uris.is_superset(others),
+                (Some(_), None) => false,
             };
             has_uris && set.lists.and(other.lists) == other.lists
         };
         let sets = [
             set(["a:b".to_owned()]),
             set(["a:c".to_owned(), "a:d".to_owned()]),
-            ChangeSet { resources: ChangedResources::All, ..ChangeSet::default() },
+            ChangeSet { resources: None, ..ChangeSet::default() },
             lists(ListKind::Tools),
             lists(ListKind::Prompts),
             ChangeSet::everything(),
@@ -438,8 +525,32 @@ mod tests {
             ("long", set([control(MAX_URI_BYTES)]), false),
             ("too long", set([control(MAX_URI_BYTES), number(1)]), true),
         ] {
-            assert_eq!(set.resources == ChangedResources::All, is_bounded, "{label}");
+            assert_eq!(set.resources.is_none(), is_bounded, "{label}");
             assert!(set.encode(Some("me")).len() < 1 << 20, "{label}");
+        }
+    }
+
+    #[test]
+    fn the_messages_that_wait_may_take_exactly_the_maximum() {
+        let log = SharedLog::new(&Arc::new(Replica::new(Arc::new(MemoryBackend::default()), Duration::MAX)));
+        let overhead = log.id.len() + " info ".len();
+        assert!(!log.send(Level::Info, &vec![b'x'; MAX_WAITING_BYTES - overhead + 1]));
+        assert!(log.send(Level::Info, &vec![b'x'; MAX_WAITING_BYTES - overhead]));
+    }
+
+    /// The messages that wait are bounded in number and bytes; messages that were sent do not count.
+    #[test]
+    fn only_messages_that_wait_are_counted() {
+        for (bytes, fit) in [(10, MAX_WAITING), (100 << 10, 5)] {
+            let log = SharedLog::new(&Arc::new(Replica::new(Arc::new(MemoryBackend::default()), Duration::MAX)));
+            let message = vec![b'x'; bytes];
+            for round in 0..3 {
+                for number in 0..fit {
+                    assert!(log.send(Level::Info, &message), "{bytes} bytes, round {round}, message {number}");
+                }
+                assert!(!log.send(Level::Info, &message), "{bytes} bytes, round {round}");
+                while log.next().is_some() {}
+            }
         }
     }
 }

@@ -2,10 +2,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::log::{MAX_PAUSE, StreamLog};
+use super::log::{MAX_PAUSE, RUNNING_TTL, StreamLog};
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
     mutex::Mutex,
+    transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
 
 /// The maximum size in bytes of the entries that wait for a response, and their maximum number. A response that does not
@@ -16,10 +17,12 @@ const MAX_ENTRIES: usize = 64;
 /// The number of appends in a row that may conflict with the appends of other replicas before the next append waits.
 const MAX_CONFLICTS: usize = 4;
 
-/// The entries that this replica has appended to a log, for the responses of this replica that follow the log. The
-/// responses need not read entries from the backend that this replica has just sent to it.
-#[derive(Debug, Default)]
-pub(super) struct LocalEntries {
+/// The log of the messages of a session that belong to no request, and the entries that this replica has appended to it,
+/// for the responses of this replica that follow the log. The responses need not read entries from the backend that this
+/// replica has just sent to it.
+#[derive(Debug)]
+pub(super) struct GeneralLog {
+    pub(super) log: StreamLog,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -39,12 +42,16 @@ struct State {
 
 /// A response that follows the log. Entries are only kept while there is one.
 #[derive(Debug)]
-pub(super) struct LocalFollower(Arc<LocalEntries>);
+pub(super) struct LocalFollower(Arc<GeneralLog>);
 
 /// An append that waits for its position. Ends when dropped.
-struct Appending<'a>(&'a LocalEntries);
+struct Appending<'a>(&'a GeneralLog);
 
-impl LocalEntries {
+impl GeneralLog {
+    pub(super) fn new(log: StreamLog) -> Self {
+        Self { log, state: Mutex::default(), changed: Notify::new() }
+    }
+
     /// Adds a response that follows the log, until the returned value is dropped.
     pub(super) fn follow(self: &Arc<Self>) -> LocalFollower {
         self.state.lock().followers += 1;
@@ -53,12 +60,7 @@ impl LocalEntries {
 
     /// Appends entries at the end of the log, and passes them to the response that follows the log. Does not append them
     /// again if they are in the log after an append that seemed to fail. Returns the position of the last one.
-    pub(super) async fn append(
-        &self,
-        log: &StreamLog,
-        entries: &[Vec<u8>],
-        max_bytes: usize,
-    ) -> Result<u64, BackendError> {
+    pub(super) async fn append(&self, entries: &[Vec<u8>]) -> Result<u64, BackendError> {
         self.state.lock().started += 1;
         let _appending = Appending(self);
         let (mut backoff, mut conflicts) = (Backoff::up_to(MAX_PAUSE), 0);
@@ -68,7 +70,7 @@ impl LocalEntries {
             }
             conflicts += 1;
             let at = self.state.lock().at;
-            match log.append(at, entries.to_vec(), max_bytes).await? {
+            match self.log.append(at, entries.to_vec(), MAX_LOGGED_BYTES, RUNNING_TTL).await? {
                 Append::Appended(last) => {
                     let mut state = self.state.lock();
                     state.at = last.number();
@@ -76,7 +78,7 @@ impl LocalEntries {
                     return Ok(last.number());
                 }
                 Append::Conflict(last) => {
-                    if let Some(last) = self.catch_up(log, last.number(), entries).await? {
+                    if let Some(last) = self.catch_up(last.number(), entries).await? {
                         return Ok(last);
                     }
                 }
@@ -85,7 +87,7 @@ impl LocalEntries {
     }
 
     /// Moves to the last entry of the log. Returns the position of the last of the entries if the log contains them.
-    async fn catch_up(&self, log: &StreamLog, last: u64, entries: &[Vec<u8>]) -> Result<Option<u64>, BackendError> {
+    async fn catch_up(&self, last: u64, entries: &[Vec<u8>]) -> Result<Option<u64>, BackendError> {
         let mut at = self.state.lock().at;
         if at > last {
             // The backend has lost the log, and begins a new one.
@@ -93,7 +95,7 @@ impl LocalEntries {
         }
         let mut own = None;
         while at < last {
-            let found = log.read(at).await?.unwrap_or_default();
+            let found = self.log.read(at).await?.unwrap_or_default();
             at = found.last().map_or(last, |entry| entry.position.number());
             let found = found.iter().find(|entry| entries.last().is_some_and(|last| *entry.value == **last));
             own = own.or(found.map(|entry| entry.position.number()));
@@ -197,7 +199,6 @@ mod tests {
     use crate::{
         backend::{Backend, BackendFuture, MemoryBackend},
         testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
-        transport::http::sse::stream::MAX_LOGGED_BYTES,
     };
 
     /// Lets another replica append an entry to a log before each of the next appends.
@@ -235,7 +236,7 @@ mod tests {
             let own: Arc<dyn Backend> = Arc::clone(&backend) as _;
             let log = StreamLog::new(&own, "session", 0);
             let begun = Instant::now();
-            let last = LocalEntries::default().append(&log, &[vec![0]], MAX_LOGGED_BYTES).await;
+            let last = GeneralLog::new(log).append(&[vec![0]]).await;
             assert_eq!(last, Ok(conflicts as u64 + 1));
             assert_eq!(begun.elapsed() > Duration::ZERO, waits, "{conflicts}");
         }
@@ -244,13 +245,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_log_that_was_lost_begins_anew() {
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
-        let (log, local) = (StreamLog::new(&backend, "session", 0), LocalEntries::default());
+        let local = GeneralLog::new(StreamLog::new(&backend, "session", 0));
         for expected in [1, 2, 1] {
             let entries = [vec![0]];
-            let append = local.append(&log, &entries, MAX_LOGGED_BYTES);
+            let append = local.append(&entries);
             assert_eq!(timeout(Duration::from_secs(60), append).await, Ok(Ok(expected)));
             if expected == 2 {
-                log.remove().await.unwrap();
+                local.log.remove().await.unwrap();
             }
         }
     }
@@ -258,7 +259,8 @@ mod tests {
     /// A writer whose next append begins as soon as the last one has ended does not keep a response waiting.
     #[tokio::test]
     async fn a_response_does_not_wait_for_later_appends() {
-        let local = Arc::<LocalEntries>::default();
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        let local = Arc::new(GeneralLog::new(StreamLog::new(&backend, "session", 0)));
         let follower = local.follow();
         let begin = || {
             local.state.lock().started += 1;
@@ -279,10 +281,10 @@ mod tests {
     #[tokio::test]
     async fn a_response_takes_what_directly_follows_its_position() {
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
-        let (log, local) = (StreamLog::new(&backend, "session", 0), Arc::<LocalEntries>::default());
+        let local = Arc::new(GeneralLog::new(StreamLog::new(&backend, "session", 0)));
         let append = |entries: usize, length| {
-            let (log, local, entries) = (&log, &local, vec![vec![0; length]; entries]);
-            async move { local.append(log, &entries, MAX_LOGGED_BYTES).await.unwrap() }
+            let (local, entries) = (&local, vec![vec![0; length]; entries]);
+            async move { local.append(&entries).await.unwrap() }
         };
         let follower = local.follow();
         let take = |after| follower.take(after).iter().map(|entry| entry.position.number()).collect::<Vec<_>>();
@@ -293,7 +295,7 @@ mod tests {
         }
         // Another replica writes in between.
         let first = append(1, 1).await;
-        log.keep_alive(first).await.unwrap();
+        local.log.keep_alive(first).await.unwrap();
         append(1, 1).await;
         assert_eq!(take(first - 1), [first]);
         // Entries that do not fit are read from the log.
