@@ -1,9 +1,8 @@
 //! Collected compile errors.
 
-use std::fmt::Display;
-
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
+use std::fmt::Display;
 
 /// The errors found so far.
 #[derive(Debug, Default)]
@@ -52,5 +51,38 @@ pub(crate) fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     match names.as_slice() {
         [only] => only.clone(),
         several => format!("one of {}", several.join(", ")),
+    }
+}
+
+/// Returns the candidate that is closest to `word`, if it differs in at most a third of its characters.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().max(word.len()) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_only_close_names() {
+        let candidates = ["name", "title", "read_only", "idempotent", "icon", "icons", "timeout"];
+        for (word, expected) in [
+            ("idempotant", Some("idempotent")),
+            ("readonly", Some("read_only")),
+            ("tilte", Some("title")),
+            ("nmae", Some("name")),
+            ("time_out", Some("timeout")),
+            ("icon", Some("icon")),
+            ("cache", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, candidates), expected, "{word}");
+        }
     }
 }

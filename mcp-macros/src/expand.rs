@@ -5,8 +5,9 @@ use quote::quote;
 use syn::{Attribute, ItemImpl};
 
 use crate::{
-    crate_name, emit,
+    emit,
     errors::Errors,
+    manifest,
     model::{EnclosingType, Kind, Prompt, Resource, Server, Tool, Tools, check_block},
     syntax::{Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
 };
@@ -38,7 +39,7 @@ pub(crate) fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
         let crate_path = page.resource.common.crate_path.clone();
         // Tools refer to the page even if it has errors.
         if function.receiver.is_none() {
-            link = emit::page(&page, &crate_name::private(crate_path.as_ref()));
+            link = emit::page(&page, &manifest::private_path(crate_path.as_ref()));
         }
         (function, crate_path, move |private: &TokenStream| emit::resource(&page.resource, private))
     });
@@ -80,7 +81,7 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     // `impl` blocks and traits cannot contain other items.
     let is_associated = function.receiver.is_some();
     let (function, crate_path, emit) = stages(function, &mut errors);
-    let private = crate_name::private(crate_path.as_ref());
+    let private = manifest::private_path(crate_path.as_ref());
     let conditions: Vec<Attribute> = function.conditions().cloned().collect();
     let marker = |entries: &[emit::Entry]| {
         emit::marker(&function.signature.ident, &function.visibility, &conditions, entries, &private)
@@ -112,7 +113,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     let is_collectable = check_block(&block, &mut errors);
     let ToolsSyntax { block, methods, scopes, crate_path } = ToolsSyntax::read(options, block, &mut errors);
     let tools = Tools::check((*block.self_ty).clone(), methods, &scopes, crate_path, &mut errors);
-    let private = crate_name::private(tools.crate_path.as_ref());
+    let private = manifest::private_path(tools.crate_path.as_ref());
     if errors.is_empty() {
         let tools = emit::tools(&tools, true, &private);
         return quote!(#block #tools);
@@ -128,7 +129,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     let (server, function) = Server::check(ServerSyntax::read(options, function, &mut errors), &mut errors);
     if errors.is_empty() {
-        return emit::server(&server, &function, &crate_name::private(server.crate_path.as_ref()));
+        return emit::server(&server, &function, &manifest::private_path(server.crate_path.as_ref()));
     }
     let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
     // A second `main`, or a `main` with parameters, would cause a second error.
@@ -150,7 +151,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
 pub(crate) fn elicit(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Some(syntax) = ElicitSyntax::read(item, &mut errors) else { return errors.into_tokens() };
-    let private = crate_name::private(syntax.crate_path.as_ref());
+    let private = manifest::private_path(syntax.crate_path.as_ref());
     let elicit = Elicit::check(syntax, &mut errors);
     if errors.is_empty() {
         return emit::elicit(&elicit, &private);

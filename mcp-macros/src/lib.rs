@@ -6,13 +6,11 @@
 //!
 //! The re-exports in `mcp-runtime` add an introduction and an example to the page of each macro.
 
-mod crate_name;
 mod emit;
 mod errors;
 mod expand;
-mod libraries;
+mod manifest;
 mod model;
-mod nearest;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -232,6 +230,6 @@ pub fn server(options: TokenStream, item: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro]
 pub fn libraries(_: TokenStream) -> TokenStream {
-    let names = libraries::libraries();
+    let names = manifest::libraries();
     quote::quote!(&[#(#names),*]).into()
 }

@@ -1,7 +1,7 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use super::{cow, docs::docs, here, option, slice};
+use super::{cow, docs, here, option, slice};
 use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 
 /// Emits the static data of an argument.

@@ -4,8 +4,7 @@ use syn::spanned::Spanned;
 
 use super::{
     argument::{annotated, rule},
-    docs::docs,
-    here, option, slice,
+    docs, here, option, slice,
 };
 use crate::model::{Choices, Default, Elicit, Field};
 

@@ -1,12 +1,12 @@
-//! Parts that tools, resources and prompts have in common.
+//! Parts that tools, resources and prompts have in common, and prompts, which have no others.
 
 use mcp_runtime_uri_template::check_meta_key;
 use syn::{Ident, LitStr, Path, ext::IdentExt};
 
-use super::{Call, EnclosingType, Execution, Kind, duration::milliseconds, literal::json, signature};
+use super::{Call, EnclosingType, Execution, Kind, literal::json, signature};
 use crate::{
     errors::Errors,
-    syntax::{CommonSyntax, Docs, Function, IconSyntax, MetaSyntax, ScopeSyntax},
+    syntax::{CommonSyntax, Docs, Function, IconSyntax, MetaSyntax, PromptSyntax, ScopeSyntax},
 };
 
 /// The parts that tools, resources and prompts have in common.
@@ -190,4 +190,63 @@ fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, Strin
         values.push((name, json(value, errors)));
     }
     values
+}
+
+/// Parses a duration such as `30s` and returns milliseconds.
+fn milliseconds(text: &str) -> Result<u64, &'static str> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("expected an integer and a unit: `ms`, `s`, `m` or `h`"),
+    };
+    let number: u64 = number.parse().map_err(|_| "expected an integer before the unit")?;
+    match number.checked_mul(unit) {
+        Some(0) => Err("expected a duration greater than zero"),
+        Some(milliseconds) => Ok(milliseconds),
+        None => Err("expected a shorter duration"),
+    }
+}
+
+/// A checked prompt.
+pub(crate) struct Prompt {
+    pub(crate) common: Common,
+}
+
+impl Prompt {
+    /// Checks a prompt and returns it with its function.
+    pub(crate) fn check(given: PromptSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
+        let PromptSyntax { mut function, common } = given;
+        (Self { common: Common::check(Kind::Prompt, enclosing_type, common, &mut function, errors) }, function)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_positive_integers_with_a_unit_are_durations() {
+        for (text, expected) in [
+            ("30s", Some(30_000)),
+            ("500ms", Some(500)),
+            ("5m", Some(300_000)),
+            ("1h", Some(3_600_000)),
+            ("0s", None),
+            ("", None),
+            ("30", None),
+            ("s", None),
+            ("1.5s", None),
+            ("-1s", None),
+            ("30 s", None),
+            ("30sec", None),
+            ("99999999999999999999s", None),
+            ("18446744073709551615h", None),
+        ] {
+            assert_eq!(milliseconds(text).ok(), expected, "{text}");
+        }
+    }
 }

@@ -9,9 +9,8 @@ use syn::{Ident, LitStr, ReturnType, parse_quote};
 
 use super::{EnclosingType, Kind, Resource, literal::json_string, resource::subspan};
 use crate::{
-    crate_name,
-    errors::{Errors, one_of},
-    nearest::nearest,
+    errors::{Errors, nearest, one_of},
+    manifest,
     syntax::{Function, PageSyntax},
 };
 
@@ -38,7 +37,7 @@ impl Page {
             check_uri(uri, errors);
         }
         let policy = checked_policy([&connect, &resources, &frames, &base_uris], errors);
-        let private = crate_name::private(resource.common.crate_path.as_ref());
+        let private = manifest::private_path(resource.common.crate_path.as_ref());
         define(&mut resource.function, file.as_ref(), &policy, &private, errors);
         for key in resource.common.meta.iter().map(|member| &member.key).filter(|key| key.value() == "ui") {
             errors.on(key, "the options of the page set the key `ui` of `meta`");

@@ -8,12 +8,10 @@ use super::{
     Kind,
     bounds::{Length, Range},
     literal::{Literal, Number},
-    source_text::source_text,
-    type_class::TypeClass,
+    types::{TypeClass, source_text},
 };
 use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
+    errors::{Errors, nearest, one_of},
     syntax::ArgumentSyntax,
 };
 

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Path, Type, spanned::Spanned};
 
-use super::{Argument, EnclosingType, Kind, ParameterSource, signature, source_text::source_text};
+use super::{Argument, EnclosingType, Kind, ParameterSource, signature, types::source_text};
 use crate::{
     errors::Errors,
     syntax::{Function, ServerSyntax},

@@ -1,17 +1,49 @@
 //! Checks signatures.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt};
+use syn::{
+    Attribute, GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt,
+};
 
 use super::{
-    Argument, Call, EnclosingType, Execution, Kind, ParameterSource, argument::reject_borrowed, flatten,
-    lifetimes::LifetimeParameters, source_text::source_text, type_class::ungrouped,
+    Argument, EnclosingType, Kind,
+    argument::{check_alone, reject_borrowed},
+    types::{source_text, ungrouped},
 };
 use crate::{
     errors::Errors,
     syntax::{Function, Parameter},
 };
+
+/// A checked function and its parameters.
+pub(crate) struct Call {
+    pub(crate) enclosing_type: EnclosingType,
+    pub(crate) function: Ident,
+    pub(crate) execution: Execution,
+    /// The sources of the values, in the order of the parameters.
+    pub(crate) parameters: Vec<ParameterSource>,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) output: TokenStream,
+    /// The `#[cfg]`s of the function.
+    pub(crate) conditions: Vec<Attribute>,
+}
+
+/// The way a function is executed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Execution {
+    Sync,
+    Blocking,
+    Async,
+}
+
+/// The source of the value of a parameter.
+pub(crate) enum ParameterSource {
+    /// The caller passes the argument with this index.
+    Caller(usize),
+    /// The server passes a reference: the name of the parameter and the type.
+    Server(String, TokenStream),
+}
 
 /// Checks the signature of a function.
 pub(super) fn check(
@@ -34,7 +66,7 @@ pub(super) fn check(
         parameters.extend(check_parameter(kind, enclosing_type, parameter, &mut arguments, errors));
     }
     check_conflicts(&arguments, errors);
-    flatten::check_alone(&arguments, errors);
+    check_alone(&arguments, errors);
     Call {
         enclosing_type: enclosing_type.clone(),
         function: function.signature.ident.clone(),
@@ -295,4 +327,41 @@ fn find_impl(tokens: TokenStream) -> Option<TokenTree> {
         TokenTree::Group(group) => find_impl(group.stream()),
         _ => None,
     })
+}
+
+/// The lifetime parameters of a function, which have no meaning outside of its signature.
+struct LifetimeParameters(Vec<Ident>);
+
+impl LifetimeParameters {
+    fn of(function: &Function) -> Self {
+        let parameters = function.signature.generics.lifetimes();
+        Self(parameters.map(|parameter| parameter.lifetime.ident.clone()).collect())
+    }
+
+    /// Replaces each lifetime parameter with `'_`.
+    fn elide(&self, ty: Type) -> Type {
+        if self.0.is_empty() {
+            return ty;
+        }
+        syn::parse2(self.elided(ty.to_token_stream())).unwrap_or(ty)
+    }
+
+    fn elided(&self, tokens: TokenStream) -> TokenStream {
+        let mut after_quote = false;
+        let replace = |token| match token {
+            TokenTree::Ident(name) if std::mem::take(&mut after_quote) && self.0.contains(&name) => {
+                TokenTree::Ident(Ident::new("_", name.span()))
+            }
+            TokenTree::Group(group) => {
+                let mut elided = Group::new(group.delimiter(), self.elided(group.stream()));
+                elided.set_span(group.span());
+                elided.into()
+            }
+            other => {
+                after_quote = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '\'');
+                other
+            }
+        };
+        tokens.into_iter().map(replace).collect()
+    }
 }

@@ -5,8 +5,7 @@ use syn::{Expr, Ident, Lit, Path, ReturnType};
 
 use super::{Common, EnclosingType, Execution, Kind};
 use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
+    errors::{Errors, nearest, one_of},
     syntax::{Function, MetaSyntax, ToolSyntax},
 };
 

@@ -1,14 +1,11 @@
 //! The first stage: parsed options and functions, not yet checked.
 
-mod argument;
 mod common;
 mod docs;
 #[cfg(feature = "ask")]
 mod elicit;
 mod function;
-mod json;
 mod options;
-mod prompt;
 mod resource;
 mod server;
 mod tool;
@@ -16,14 +13,11 @@ mod tools;
 #[cfg(feature = "ui")]
 mod ui;
 
-pub(crate) use argument::ArgumentSyntax;
-pub(crate) use common::{CommonSyntax, IconSyntax, MetaSyntax, ScopeSyntax};
+pub(crate) use common::{CommonSyntax, IconSyntax, JsonMember, JsonSyntax, MetaSyntax, PromptSyntax, ScopeSyntax};
 pub(crate) use docs::{DocFragment, Docs};
 #[cfg(feature = "ask")]
 pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
-pub(crate) use function::{Function, Parameter};
-pub(crate) use json::{JsonMember, JsonSyntax};
-pub(crate) use prompt::PromptSyntax;
+pub(crate) use function::{ArgumentSyntax, Function, Parameter};
 pub(crate) use resource::{CompleteSyntax, ResourceSyntax};
 pub(crate) use server::ServerSyntax;
 pub(crate) use tool::ToolSyntax;
@@ -52,9 +46,9 @@ pub(crate) fn option_tables() -> Vec<(&'static str, Vec<OptionTable>)> {
         vec![of_type, table("Options of fields", &[&elicit::FIELD]), table("Options of variants", &[&elicit::VARIANT])]
     };
     vec![
-        ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&argument::KNOWN])]),
+        ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&function::ARGUMENT])]),
         ("resource", vec![table("Options", &resource::KNOWN)]),
-        ("prompt", vec![table("Options", &prompt::KNOWN)]),
+        ("prompt", vec![table("Options", &common::PROMPT)]),
         ("tools", vec![("Options".to_owned(), vec!["scopes".to_owned(), "crate".to_owned()])]),
         #[cfg(feature = "ask")]
         ("elicit", elicit),

@@ -11,10 +11,7 @@ use syn::{
     token,
 };
 
-use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
-};
+use crate::errors::{Errors, nearest, one_of};
 
 /// A supported option of an attribute, with an example for messages.
 pub(super) struct OptionSpec {

@@ -2,16 +2,11 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Attribute, Visibility, ext::IdentExt};
 
-use super::{here, prompt, resource, tool};
+use super::{
+    entry::{Entry, prompt, resource, tool},
+    here,
+};
 use crate::model::{self, Tools};
-
-/// The static data of one function.
-pub(crate) struct Entry {
-    /// `Tool`, `Resource` or `Prompt`
-    pub(super) kind: &'static str,
-    pub(super) value: TokenStream,
-    pub(super) conditions: Vec<Attribute>,
-}
 
 /// Emits the type with the name of a function, by which the function is registered, with its registration.
 ///
