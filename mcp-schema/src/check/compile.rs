@@ -98,7 +98,7 @@ impl<'a> Compiler<'a> {
         if has.string {
             node.string = string(schema)?;
         }
-        if let Some(values) = array_of(schema, "enum")? {
+        if let Some(values) = value_of(schema, "enum", "an array", Value::as_array)? {
             node.values.push(Values::new(values));
         }
         if let Some(value) = schema.get("const") {
@@ -161,7 +161,8 @@ impl<'a> Compiler<'a> {
             patterns.push((pattern(&source)?, node));
         }
         let mut dependent_required = Vec::new();
-        for (name, value) in object_of(schema, "dependentRequired")?.into_iter().flatten() {
+        for (name, value) in value_of(schema, "dependentRequired", "an object", Value::as_object)?.into_iter().flatten()
+        {
             dependent_required.push((name.as_str().into(), names(Some(value), "each member of `dependentRequired`")?));
         }
         Ok(ObjectRules {
@@ -196,18 +197,13 @@ impl<'a> Compiler<'a> {
 
     /// Reserves a node for the target of a reference.
     fn reference(&mut self, schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<Id>, SchemaError> {
-        match schema.get(keyword) {
-            None => Ok(None),
-            Some(Value::String(reference)) => {
-                let references = self.references.get_or_init(|| References::of(self.root));
-                let target = references.resolve(schema, reference).ok_or_else(|| unresolved(reference))?;
-                if keyword == "$dynamicRef" && references.is_dynamic(target, reference) {
-                    return Err(unsupported(self.root, schema, keyword));
-                }
-                Ok(Some(self.reserve(target)))
-            }
-            Some(other) => Err(must_be(&format!("`{keyword}`"), "a string", other)),
+        let Some(reference) = value_of(schema, keyword, "a string", Value::as_str)? else { return Ok(None) };
+        let references = self.references.get_or_init(|| References::of(self.root));
+        let target = references.resolve(schema, reference).ok_or_else(|| unresolved(reference))?;
+        if keyword == "$dynamicRef" && references.is_dynamic(target, reference) {
+            return Err(unsupported(self.root, schema, keyword));
         }
+        Ok(Some(self.reserve(target)))
     }
 
     fn one(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Option<Id>, SchemaError> {
@@ -215,8 +211,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn list(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Vec<Id>, SchemaError> {
-        let list = array_of(schema, keyword)?;
-        if list.is_some_and(<[Value]>::is_empty) {
+        let list = value_of(schema, keyword, "an array", Value::as_array)?;
+        if list.is_some_and(Vec::is_empty) {
             return Err(SchemaError::new(format!("`{keyword}` must not be empty")));
         }
         list.into_iter().flatten().map(|inner| self.add(inner, depth)).collect()
@@ -228,7 +224,7 @@ impl<'a> Compiler<'a> {
         keyword: &str,
         depth: usize,
     ) -> Result<Vec<(Box<str>, Id)>, SchemaError> {
-        let named = object_of(schema, keyword)?.into_iter().flatten();
+        let named = value_of(schema, keyword, "an object", Value::as_object)?.into_iter().flatten();
         named.map(|(name, inner)| Ok((name.as_str().into(), self.add(inner, depth)?))).collect()
     }
 }
@@ -350,11 +346,7 @@ fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Option<(Numbe
 }
 
 fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRules>>, SchemaError> {
-    let pattern = match schema.get("pattern") {
-        None => None,
-        Some(Value::String(pattern)) => Some(self::pattern(pattern)?),
-        Some(other) => return Err(must_be("`pattern`", "a string", other)),
-    };
+    let pattern = value_of(schema, "pattern", "a string", Value::as_str)?.map(pattern).transpose()?;
     let format = schema.get("format").and_then(Value::as_str).map(Format::named).transpose()?.flatten();
     if pattern.is_none() && format.is_none() && !has_any(schema, &["minLength", "maxLength"]) {
         return Ok(None);
@@ -403,20 +395,15 @@ fn names(value: Option<&Value>, keyword: &str) -> Result<Vec<Box<str>>, SchemaEr
     }
 }
 
-fn array_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a [Value]>, SchemaError> {
-    match schema.get(keyword) {
-        None => Ok(None),
-        Some(Value::Array(list)) => Ok(Some(list)),
-        Some(other) => Err(must_be(&format!("`{keyword}`"), "an array", other)),
-    }
-}
-
-fn object_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a Map<String, Value>>, SchemaError> {
-    match schema.get(keyword) {
-        None => Ok(None),
-        Some(Value::Object(map)) => Ok(Some(map)),
-        Some(other) => Err(must_be(&format!("`{keyword}`"), "an object", other)),
-    }
+/// Reads the value of a keyword, which has one type.
+fn value_of<'a, T: ?Sized>(
+    schema: &'a Map<String, Value>,
+    keyword: &str,
+    expected: &str,
+    read: impl FnOnce(&'a Value) -> Option<&'a T>,
+) -> Result<Option<&'a T>, SchemaError> {
+    let read = |value| read(value).ok_or_else(|| must_be(&format!("`{keyword}`"), expected, value));
+    schema.get(keyword).map(read).transpose()
 }
 
 fn must_be(subject: &str, expected: &str, found: impl fmt::Display) -> SchemaError {

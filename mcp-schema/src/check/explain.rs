@@ -102,7 +102,7 @@ pub(super) fn missing(nodes: &[Node], rules: &ObjectRules, name: &str, path: &Pa
     let expected = rules.property(name).and_then(|property| describe(nodes, property.node));
     let expected = expected.map_or(String::new(), |expected| format!(" ({expected})"));
     let rule = format!("is required{expected}");
-    Violation::new(&Path::Member(path, name).to_string(), None, &rule)
+    Violation::at(&Path::Member(path, name), None, rule)
 }
 
 /// Describes valid values in a few words: `string`, `one of "a", "b"`, ``object with `kind` ``.
@@ -158,13 +158,13 @@ pub(super) fn branches(
     if candidates.is_empty() {
         let all = types.into_iter().flatten().fold(Types::default(), Types::with);
         let rule = format!("must be {}", all.in_words());
-        collected.push(Violation::new(&path.to_string(), Some(json), &rule));
+        collected.push(Violation::at(path, Some(json), rule));
         return collected;
     }
     let listed: Vec<&Values> = candidates.iter().filter_map(|&id| nodes[id].values.first()).collect();
     if listed.len() == candidates.len() {
         let rule = expected_value(&listed, json);
-        collected.push(Violation::new(&path.to_string(), Some(json), &rule));
+        collected.push(Violation::at(path, Some(json), rule));
         return collected;
     }
     if let Some(tag) = common_tag(nodes, &candidates) {
@@ -185,7 +185,7 @@ pub(super) fn branches(
         Some(alternatives) => format!("must match one of: {}", alternatives.join("; ")),
         None => format!("matches none of the {} allowed schemas", candidates.len()),
     };
-    collected.push(Violation::new(&path.to_string(), Some(json), &rule));
+    collected.push(Violation::at(path, Some(json), rule));
     collected
 }
 
@@ -244,7 +244,7 @@ fn wrong_tag(nodes: &[Node], ids: &[Id], tag: &str, value: Option<&str>, path: &
         Some(_) => expected,
         None => format!("is required ({})", expected.trim_start_matches("must be ")),
     };
-    Violation::new(&Path::Member(path, tag).to_string(), value, &rule)
+    Violation::at(&Path::Member(path, tag), value, rule)
 }
 
 fn object_of(nodes: &[Node], id: Id) -> Option<&ObjectRules> {

@@ -91,9 +91,7 @@ pub fn input(properties: Vec<Property<'_>>, mut generator: SchemaGenerator) -> R
     if !required.is_empty() {
         insert(&mut schema, "required", required.into());
     }
-    if !definitions.is_empty() {
-        insert(&mut schema, "$defs", definitions.into());
-    }
+    add_definitions(&mut schema, definitions)?;
     Ok(schema)
 }
 
