@@ -23,6 +23,20 @@ impl Errors {
         self.on(tokens, format_args!("{message}\nhelp: {help}"));
     }
 
+    /// Reports an unknown name, with the known name that is closest to it.
+    pub(crate) fn unknown<'a>(
+        &mut self,
+        tokens: impl ToTokens,
+        message: impl Display,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) {
+        match nearest(name, known) {
+            Some(nearest) => self.help(tokens, message, format_args!("did you mean `{nearest}`?")),
+            None => self.on(tokens, message),
+        }
+    }
+
     /// Reports an error at a span.
     pub(crate) fn at(&mut self, span: Span, message: impl Display) {
         self.push(syn::Error::new(span, message));

@@ -58,28 +58,21 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
         };
     }
     let context = Ident::new("context", here);
+    let is_blocking = call.execution == Execution::Blocking;
     // The closure of a blocking function has a reference to the context.
-    let borrowed = match call.execution {
-        Execution::Blocking => quote_spanned!(here=> #context),
-        Execution::Sync | Execution::Async => quote_spanned!(here=> &#context),
-    };
+    let borrowed = if is_blocking { quote_spanned!(here=> #context) } else { quote_spanned!(here=> &#context) };
+    let wait = if is_blocking { TokenStream::new() } else { quote_spanned!(here=> .await) };
     let values = values(call, |ty| quote_spanned!(super::here()=> #private::get::<#ty>(#borrowed)));
-    let finish = quote_spanned! {here=>
-        #private::finish(#borrowed, |reply| #private::#write::<#output>(reply, #private::mapped!(#output, value)))
+    let body = quote_spanned! {here=>
+        {
+            let value = #path(#values) #wait;
+            #private::finish(#borrowed, |reply| #private::#write::<#output>(reply, #private::mapped!(#output, value)))
+        }
     };
-    let future = match call.execution {
-        Execution::Blocking => quote_spanned! {here=>
-            #private::blocking(#context, move |#context| {
-                let value = #path(#values);
-                #finish
-            })
-        },
-        Execution::Sync | Execution::Async => quote_spanned! {here=>
-            async move {
-                let value = #path(#values).await;
-                #finish
-            }
-        },
+    let future = if is_blocking {
+        quote_spanned!(here=> #private::blocking(#context, move |#context| #body))
+    } else {
+        quote_spanned!(here=> async move #body)
     };
     quote_spanned! {here=>
         #private::Handler::Async(|input, #context| {

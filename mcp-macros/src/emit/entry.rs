@@ -115,7 +115,7 @@ fn dependency(parameter: &ParameterSource, private: &TokenStream) -> Option<Toke
 
 fn source(call: &Call, private: &TokenStream) -> TokenStream {
     let here = here();
-    let function = call.enclosing_type.name_of(&call.function.unraw());
+    let function = call.enclosing_type.name_of(call.function.unraw());
     let line = line(&call.function);
     quote_spanned! {here=>
         #private::SourceLocation {
@@ -191,18 +191,13 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
 fn ui_members(ui: &ToolUi, output: &TokenStream, private: &TokenStream) -> Vec<(&'static str, TokenStream)> {
     let here = here();
     let ToolUi { page, visibility } = ui;
-    let Some(page) = page else {
-        let json = match visibility {
-            Visibility::All => r#"{"visibility":["model","app"]}"#,
-            Visibility::Model => r#"{"visibility":["model"]}"#,
-            Visibility::App => r#"{"visibility":["app"]}"#,
-        };
-        return vec![("ui", quote_spanned!(here=> #private::ui_member!(#json)))];
+    let (index, json) = match visibility {
+        Visibility::All => (0_usize, r#"{"visibility":["model","app"]}"#),
+        Visibility::Model => (1, r#"{"visibility":["model"]}"#),
+        Visibility::App => (2, r#"{"visibility":["app"]}"#),
     };
-    let index = match visibility {
-        Visibility::All => 0_usize,
-        Visibility::Model => 1,
-        Visibility::App => 2,
+    let Some(page) = page else {
+        return vec![("ui", quote_spanned!(here=> #private::ui_member!(#json)))];
     };
     // Errors about the page are reported on its name.
     let there = page.segments.last().map_or(here, |last| last.ident.span().resolved_at(here));

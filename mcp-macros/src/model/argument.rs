@@ -1,6 +1,6 @@
 //! Arguments.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, LitStr, Path, Type, ext::IdentExt, spanned::Spanned};
 
@@ -8,7 +8,7 @@ use super::{
     EnclosingType, Kind, NamedFunction,
     literal::Literal,
     rules::{Rule, Rules},
-    types::{TypeClass, of_prelude, source_text, ungrouped},
+    types::{TypeClass, find_token, of_prelude, source_text, ungrouped},
 };
 use crate::{
     errors::Errors,
@@ -174,7 +174,8 @@ pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
         return true;
     }
     let message = || format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(ty));
-    let Some(reference) = first_reference(ty.to_token_stream()) else {
+    let is_reference = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '&');
+    let Some(reference) = find_token(ty.to_token_stream(), &is_reference) else {
         let borrows = has_lifetime(ty.to_token_stream());
         if borrows {
             errors.help(ty, message(), "use a type that owns its data: without a lifetime, or with `'static`");
@@ -183,7 +184,7 @@ pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
     };
     let owned = source_text(ty).replace("&'static str", "String").replace("&str", "String");
     if owned.contains('&') {
-        errors.at(reference, message());
+        errors.at(reference.span(), message());
     } else {
         errors.help(ty, message(), format_args!("use `{owned}`"));
     }
@@ -202,19 +203,9 @@ fn optional_state(ty: &Type) -> Option<&Type> {
     }
 }
 
-fn first_reference(tokens: TokenStream) -> Option<Span> {
-    use proc_macro2::TokenTree;
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Punct(punct) if punct.as_char() == '&' => Some(punct.span()),
-        TokenTree::Group(group) => first_reference(group.stream()),
-        _ => None,
-    })
-}
-
 /// Returns whether the tokens contain a lifetime other than `'static`, and other than the lifetime of `Cow<'_, …>`,
 /// which is inferred as `'static`.
 fn has_lifetime(tokens: TokenStream) -> bool {
-    use proc_macro2::TokenTree;
     let (mut after_quote, mut of_cow) = (false, false);
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(name) if std::mem::take(&mut after_quote) => name != "static" && !(of_cow && name == "_"),

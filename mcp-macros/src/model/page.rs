@@ -9,7 +9,7 @@ use syn::{Ident, LitStr, ReturnType, parse_quote};
 
 use super::{EnclosingType, Kind, Resource, literal::json_string, resource::subspan};
 use crate::{
-    errors::{Errors, nearest, one_of},
+    errors::{Errors, one_of},
     manifest,
     syntax::{Function, PageSyntax},
 };
@@ -180,10 +180,7 @@ fn checked_permissions(given: &[Ident], errors: &mut Errors) -> Vec<String> {
         let names = || PERMISSIONS.iter().map(|(name, _)| *name);
         let Some((_, name)) = PERMISSIONS.iter().find(|(name, _)| permission == name) else {
             let message = format!("unknown permission `{permission}`, expected {}", one_of(names()));
-            match nearest(&permission.to_string(), names()) {
-                Some(nearest) => errors.help(permission, message, format_args!("did you mean `{nearest}`?")),
-                None => errors.on(permission, message),
-            }
+            errors.unknown(permission, message, &permission.to_string(), names());
             continue;
         };
         let member = format!(r#""{name}":{{}}"#);

@@ -1,6 +1,6 @@
 //! Checks signatures.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     Attribute, GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt,
@@ -9,7 +9,7 @@ use syn::{
 use super::{
     Argument, EnclosingType, Kind,
     argument::{check_alone, reject_borrowed},
-    types::{source_text, ungrouped},
+    types::{find_token, grouped, source_text, ungrouped},
 };
 use crate::{
     errors::Errors,
@@ -183,7 +183,7 @@ fn check_parameter(
         errors.on(condition, format_args!("a parameter of {} cannot be conditional", kind.subject()));
         return None;
     }
-    if let Some(existential) = find_impl(ty.to_token_stream()) {
+    if let Some(existential) = find_impl(&ty) {
         errors.help(
             existential,
             format_args!("{} cannot be generic: {} cannot specify types", kind.subject(), kind.input()),
@@ -298,9 +298,10 @@ fn output(
             quote_spanned!(here=> ())
         }
         ReturnType::Type(_, ty) => {
-            if let Some(existential) = find_impl(ty.to_token_stream()) {
+            if let Some(existential) = find_impl(ty) {
+                let is_future = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "Future");
                 let message = format!("the return type of {} cannot be `impl Trait`", kind.subject());
-                let help = if names_future(ty.to_token_stream()) {
+                let help = if find_token(ty.to_token_stream(), &is_future).is_some() {
                     "write an `async fn` instead of returning a future"
                 } else {
                     "name the type"
@@ -312,21 +313,9 @@ fn output(
     }
 }
 
-fn names_future(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == "Future",
-        TokenTree::Group(group) => names_future(group.stream()),
-        _ => false,
-    })
-}
-
 /// Finds the `impl` of `impl Trait`.
-fn find_impl(tokens: TokenStream) -> Option<TokenTree> {
-    tokens.into_iter().find_map(|token| match &token {
-        TokenTree::Ident(ident) if ident == "impl" => Some(token),
-        TokenTree::Group(group) => find_impl(group.stream()),
-        _ => None,
-    })
+fn find_impl(ty: &Type) -> Option<TokenTree> {
+    find_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"))
 }
 
 /// The lifetime parameters of a function, which have no meaning outside of its signature.
@@ -352,11 +341,7 @@ impl LifetimeParameters {
             TokenTree::Ident(name) if std::mem::take(&mut after_quote) && self.0.contains(&name) => {
                 TokenTree::Ident(Ident::new("_", name.span()))
             }
-            TokenTree::Group(group) => {
-                let mut elided = Group::new(group.delimiter(), self.elided(group.stream()));
-                elided.set_span(group.span());
-                elided.into()
-            }
+            TokenTree::Group(group) => grouped(&group, self.elided(group.stream())),
             other => {
                 after_quote = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '\'');
                 other

@@ -5,7 +5,7 @@ use syn::{Expr, Ident, Lit, Path, ReturnType};
 
 use super::{Common, EnclosingType, Execution, Kind};
 use crate::{
-    errors::{Errors, nearest, one_of},
+    errors::{Errors, one_of},
     syntax::{Function, MetaSyntax, ToolSyntax},
 };
 
@@ -101,10 +101,7 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
     let support = TaskSupport::VALUES.into_iter().find_map(|(name, support)| (name == text).then_some(support));
     if support.is_none() {
         let message = format!("unknown task support `{text}`, expected {}", one_of(known()));
-        match nearest(&text, known()) {
-            Some(nearest) => errors.help(value, message, format_args!("did you mean `{nearest}`?")),
-            None => errors.on(value, message),
-        }
+        errors.unknown(value, message, &text, known());
     }
     support
 }
@@ -124,10 +121,7 @@ fn checked_ui(
             "app" => &mut app,
             other => {
                 let message = format!("unknown visibility `{other}`, expected one of `model`, `app`");
-                match nearest(other, ["model", "app"]) {
-                    Some(nearest) => errors.help(name, message, format_args!("did you mean `{nearest}`?")),
-                    None => errors.on(name, message),
-                }
+                errors.unknown(name, message, other, ["model", "app"]);
                 continue;
             }
         };

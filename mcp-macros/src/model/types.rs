@@ -1,6 +1,8 @@
 //! Types as their tokens reveal them: the class of the type of a parameter, the type whose `impl` block contains a
 //! function, and the text of a type in messages.
 
+use std::fmt::Display;
+
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{GenericArgument, Path, PathArguments, Type, TypePath};
@@ -132,9 +134,9 @@ pub(crate) struct NamedFunction {
 impl EnclosingType {
     /// Resolves a path in the options of a function, which may begin with `Self`.
     pub(crate) fn named_function(&self, path: &Path) -> NamedFunction {
-        let mut name = path.to_token_stream().to_string().replace(' ', "");
-        if let (Self::Impl(enclosing_type), Some(rest)) = (self, name.strip_prefix("Self::")) {
-            name = format!("{}::{rest}", enclosing_type.to_token_stream().to_string().replace(' ', ""));
+        let mut name = without_spaces(path);
+        if let (Self::Impl(_), Some(function)) = (self, name.strip_prefix("Self::")) {
+            name = self.name_of(function);
         }
         NamedFunction { name, path: self.concrete(path) }
     }
@@ -150,12 +152,10 @@ impl EnclosingType {
     }
 
     /// Returns the display name of a function: `add`, `Notes::add`.
-    pub(crate) fn name_of(&self, function: &Ident) -> String {
+    pub(crate) fn name_of(&self, function: impl Display) -> String {
         match self {
             Self::None => function.to_string(),
-            Self::Impl(enclosing_type) => {
-                format!("{}::{function}", enclosing_type.to_token_stream().to_string().replace(' ', ""))
-            }
+            Self::Impl(enclosing_type) => format!("{}::{function}", without_spaces(enclosing_type)),
         }
     }
 
@@ -167,6 +167,10 @@ impl EnclosingType {
             Self::Impl(enclosing_type) => without_self(tokens, enclosing_type),
         }
     }
+}
+
+fn without_spaces(tokens: impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().replace(' ', "")
 }
 
 fn without_self(tokens: TokenStream, enclosing_type: &Type) -> TokenStream {
@@ -197,9 +201,17 @@ fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
     tokens.into_iter().map(respan).collect()
 }
 
-fn grouped(like: &Group, stream: TokenStream) -> TokenTree {
-    let delimiter: Delimiter = like.delimiter();
-    let mut group = Group::new(delimiter, stream);
+/// Returns the first token that matches, at any depth.
+pub(super) fn find_token(tokens: TokenStream, matches: &dyn Fn(&TokenTree) -> bool) -> Option<TokenTree> {
+    tokens.into_iter().find_map(|token| match &token {
+        TokenTree::Group(group) => find_token(group.stream(), matches),
+        other => matches(other).then_some(token),
+    })
+}
+
+/// Replaces the tokens of a group.
+pub(super) fn grouped(like: &Group, stream: TokenStream) -> TokenTree {
+    let mut group = Group::new(like.delimiter(), stream);
     group.set_span(like.span());
     group.into()
 }

@@ -20,7 +20,7 @@ pub(super) const NAMES: [OptionSpec; 3] = [
     spec("description", r#"description = "For the model""#),
 ];
 
-pub(super) const OTHERS: [OptionSpec; 8] = [
+pub(super) static OTHERS: [OptionSpec; 8] = [
     spec("scopes", r#"scopes("notes:read", …)` or `scopes(any("notes:read", …), …)"#),
     spec("tags", r#"tags("a label", …)"#),
     spec("icon", r#"icon = "https://…"` or `icon("https://…", theme = dark, …)"#),
@@ -66,7 +66,7 @@ impl IconSyntax {
         Self {
             uri,
             mime: options.text("mime", errors),
-            sizes: options.texts("sizes", errors),
+            sizes: options.list("sizes", errors),
             theme: options.path("theme", errors),
         }
     }
@@ -151,7 +151,7 @@ impl CommonSyntax {
             title: options.text("title", errors),
             description: options.text_or_macro("description", errors),
             scopes: options.list("scopes", errors),
-            tags: options.texts("tags", errors),
+            tags: options.list("tags", errors),
             icons: icons.into_iter().map(|icon| IconSyntax::read(icon, errors)).collect(),
             timeout: options.text("timeout", errors),
             blocking: options.boolean("blocking", errors),

@@ -3,8 +3,8 @@
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Expr, ExprLit, FnArg, ImplItemFn, Lit, LitStr, Meta, MetaNameValue, Pat, Path, Receiver, Signature,
-    Type, Visibility,
+    Attribute, Expr, ExprLit, FnArg, ImplItemFn, Item, Lit, LitStr, Meta, MetaNameValue, Pat, Path, Receiver,
+    Signature, Type, Visibility,
     parse::{Parse, ParseStream},
 };
 
@@ -41,6 +41,29 @@ pub(crate) struct Parameter {
 }
 
 impl Function {
+    /// Parses a function outside of an `impl` block.
+    pub(crate) fn read(attribute: &str, item: TokenStream, errors: &mut Errors) -> Option<Self> {
+        let mut raw: RawFunction = match syn::parse2(item.clone()) {
+            Ok(raw) => raw,
+            Err(error) => {
+                match syn::parse2(item) {
+                    Ok(Item::Fn(_)) | Err(_) => errors.push(error),
+                    Ok(Item::Impl(_)) => {
+                        let message = format!("`{attribute}` can only be applied to a function");
+                        let help = "annotate the `impl` block with `#[tools]`, and its methods with";
+                        errors.at(Span::call_site(), format_args!("{message}\nhelp: {help} `{attribute}`"));
+                    }
+                    Ok(_) => {
+                        errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))
+                    }
+                }
+                return None;
+            }
+        };
+        raw.take_kinds().iter().for_each(|other| reject_second_kind(other, errors));
+        Some(Self::new(raw, errors))
+    }
+
     /// Parses a function and removes the attributes of the macros from its parameters.
     pub(super) fn new(raw: RawFunction, errors: &mut Errors) -> Self {
         let RawFunction { mut attributes, visibility, mut signature, body } = raw;
@@ -195,6 +218,15 @@ pub(super) fn kind_of(attribute: &Attribute) -> Option<&'static str> {
     ["tool", "resource", "prompt"].into_iter().find(|kind| last == kind && attribute.path().segments.len() <= 2)
 }
 
+/// Rejects a second attribute of the macros.
+pub(super) fn reject_second_kind(attribute: &Attribute, errors: &mut Errors) {
+    errors.help(
+        attribute.path(),
+        "a function can be only one of `tool`, `resource` and `prompt`",
+        "write a second function that calls the first",
+    );
+}
+
 fn is_ours(attribute: &Attribute) -> bool {
     attribute.path().is_ident("arg") || attribute.path().is_ident("doc")
 }
@@ -220,7 +252,6 @@ pub(super) static ARGUMENT: [OptionSpec; 13] = [
 ];
 
 /// The parsed options of a parameter.
-#[derive(Default)]
 pub(crate) struct ArgumentSyntax {
     /// The optional value and the position of the option.
     pub(crate) default: Option<(Option<Expr>, Span)>,
@@ -239,14 +270,14 @@ pub(crate) struct ArgumentSyntax {
 }
 
 impl ArgumentSyntax {
-    pub(super) fn read(attributes: &[Attribute], errors: &mut Errors) -> Self {
+    fn read(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut options = Options::new("arg", &ARGUMENT);
-        for attribute in attributes {
-            match &attribute.meta {
-                Meta::List(list) => options.read(list.tokens.clone(), errors),
-                meta => errors.on(meta, "expected options: `#[arg(name = value, …)]`"),
-            }
-        }
+        options.read_attributes(attributes, errors);
+        Self::of(&mut options, errors)
+    }
+
+    /// Reads the options of a parameter or of a field, which supports only some of them.
+    pub(super) fn of(options: &mut Options, errors: &mut Errors) -> Self {
         Self {
             default: options.optional_value("default", errors),
             range: options.value("range", errors),

@@ -1,13 +1,13 @@
 //! `#[tools] impl Type { … }`
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{ImplItem, ItemImpl, Meta, Path};
 
 use super::{
     Function, PromptSyntax, ResourceSyntax, ScopeSyntax, ToolSyntax, common,
-    function::{RawFunction, kind_of},
-    options::{OptionSpec, Options},
+    function::{RawFunction, kind_of, reject_second_kind},
+    options::Options,
 };
 use crate::errors::Errors;
 
@@ -39,8 +39,8 @@ impl Method {
 
 impl ToolsSyntax {
     pub(crate) fn read(given: TokenStream, mut block: ItemImpl, errors: &mut Errors) -> Self {
-        static OTHERS: [OptionSpec; 8] = common::OTHERS;
-        let mut options = Options::new("tools", OTHERS.iter().filter(|known| is_of_block(known.name)));
+        let mut options =
+            Options::new("tools", common::OTHERS.iter().filter(|known| matches!(known.name, "scopes" | "crate")));
         options.read(given, errors);
         let (scopes, crate_path) = (options.list("scopes", errors), options.path("crate", errors));
         let mut methods = Vec::new();
@@ -66,11 +66,6 @@ impl ToolsSyntax {
     }
 }
 
-/// Returns whether an option applies to a whole block.
-fn is_of_block(option: &str) -> bool {
-    matches!(option, "scopes" | "crate")
-}
-
 fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Method {
     let (attribute, others) = kinds.split_first().expect("an annotated method has an attribute");
     others.iter().for_each(|other| reject_second_kind(other, errors));
@@ -83,39 +78,5 @@ fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Meth
         Some("resource") => Method::Resource(Box::new(ResourceSyntax::read(given, function, errors))),
         Some("prompt") => Method::Prompt(Box::new(PromptSyntax::read(given, function, errors))),
         _ => Method::Tool(Box::new(ToolSyntax::read(given, function, errors))),
-    }
-}
-
-/// Rejects a second attribute of the macros.
-pub(super) fn reject_second_kind(attribute: &syn::Attribute, errors: &mut Errors) {
-    errors.help(
-        attribute.path(),
-        "a function can be only one of `tool`, `resource` and `prompt`",
-        "write a second function that calls the first",
-    );
-}
-
-impl Function {
-    /// Parses a function outside of an `impl` block.
-    pub(crate) fn read(attribute: &str, item: TokenStream, errors: &mut Errors) -> Option<Self> {
-        let mut raw: RawFunction = match syn::parse2(item.clone()) {
-            Ok(raw) => raw,
-            Err(error) => {
-                match syn::parse2(item) {
-                    Ok(syn::Item::Fn(_)) | Err(_) => errors.push(error),
-                    Ok(syn::Item::Impl(_)) => {
-                        let message = format!("`{attribute}` can only be applied to a function");
-                        let help = "annotate the `impl` block with `#[tools]`, and its methods with";
-                        errors.at(Span::call_site(), format_args!("{message}\nhelp: {help} `{attribute}`"));
-                    }
-                    Ok(_) => {
-                        errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))
-                    }
-                }
-                return None;
-            }
-        };
-        raw.take_kinds().iter().for_each(|other| reject_second_kind(other, errors));
-        Some(Self::new(raw, errors))
     }
 }

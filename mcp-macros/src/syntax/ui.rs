@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use syn::LitStr;
 
 use super::{
-    CommonSyntax, Function, ResourceSyntax, common,
+    Function, ResourceSyntax, common,
     options::{OptionSpec, Options, spec},
     resource::uri_and_rest,
 };
@@ -44,10 +44,8 @@ impl PageSyntax {
         let mut options = Options::new("ui", KNOWN.into_iter().flatten());
         let (uri, rest) = uri_and_rest(given, r#"write `#[ui("ui://notes/board")]`"#, errors);
         options.read(rest, errors);
-        let common = CommonSyntax::read(&mut options, errors);
-        let (ttl, public) = (options.text("ttl", errors), options.boolean("public", errors));
         Self {
-            resource: ResourceSyntax { ttl, public, ..ResourceSyntax::new(function, common, uri) },
+            resource: ResourceSyntax::of(uri, function, &mut options, errors),
             file: options.text("file", errors),
             connect: options.array("connect", errors),
             resources: options.array("resources", errors),
