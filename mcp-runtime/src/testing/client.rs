@@ -448,17 +448,12 @@ impl Wire {
         }
     }
 
-    /// Takes the output that has arrived, unchanged.
-    pub(super) fn output(&mut self) -> Vec<u8> {
+    /// Takes the lines that have arrived.
+    pub(super) fn lines(&mut self) -> Vec<Value> {
         let mut output = Vec::new();
         self.transport.drain(&mut output);
         output.append(&mut self.unread);
-        output
-    }
-
-    /// Takes the lines that have arrived.
-    pub(super) fn lines(&mut self) -> Vec<Value> {
-        self.output().split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     /// Takes the response to a request and keeps everything else.
@@ -481,24 +476,14 @@ impl Wire {
     pub(super) fn take_matching<T>(&mut self, mut read: impl FnMut(&Value) -> Option<T>) -> Vec<T> {
         let mut taken = Vec::new();
         let mut others = self.take_notifications();
-        others.retain(|notification| match read(notification) {
-            Some(found) => {
-                taken.push(found);
-                false
-            }
-            None => true,
-        });
+        others.retain(|notification| read(notification).map(|found| taken.push(found)).is_none());
         self.notifications = others;
         taken
     }
 
     /// Takes the requests of the server that have arrived, and keeps everything else.
     pub(super) fn take_requests(&mut self) -> Vec<Value> {
-        let (requests, notifications) = std::mem::take(&mut self.notifications)
-            .into_iter()
-            .partition(|message: &Value| message.get("id").is_some());
-        self.notifications = notifications;
-        requests
+        self.notifications.extract_if(.., |message| message.get("id").is_some()).collect()
     }
 
     /// Stores notifications and requests; responses stay unread until they are waited for.

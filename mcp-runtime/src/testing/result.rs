@@ -235,21 +235,18 @@ impl ServerRequest {
 impl Responder {
     /// Answers the questions with which a round ended, or which a task asks.
     pub(super) fn input_responses(&mut self, requests: &Value) -> Value {
-        let Self(answer) = self;
-        let answered = requests.as_object().into_iter().flatten().map(|(key, request)| {
-            let method = request["method"].as_str().unwrap_or_default().to_owned();
-            let request = ServerRequest { method, params: request["params"].clone(), key: Some(key.clone()) };
-            (key.clone(), answer(&request))
-        });
-        Value::Object(answered.collect())
+        let requests = requests.as_object().into_iter().flatten();
+        Value::Object(requests.map(|(key, request)| (key.clone(), self.answer(request, Some(key.clone())))).collect())
     }
 
     /// Returns the response to a request of the server.
     pub(super) fn response(&mut self, request: &Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": request["id"], "result": self.answer(request, None)})
+    }
+
+    fn answer(&mut self, request: &Value, key: Option<String>) -> Value {
         let method = request["method"].as_str().unwrap_or_default().to_owned();
-        let server_request = ServerRequest { method, params: request["params"].clone(), key: None };
-        let result = (self.0)(&server_request);
-        json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
+        (self.0)(&ServerRequest { method, params: request["params"].clone(), key })
     }
 }
 
