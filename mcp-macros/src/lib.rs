@@ -17,6 +17,8 @@ mod tests;
 
 use proc_macro::TokenStream;
 
+use syntax::Kind;
+
 /// # Options
 ///
 /// | option | effect |
@@ -80,7 +82,7 @@ use proc_macro::TokenStream;
 /// requires the feature `tasks` of `mcp-runtime`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::tool(options.into(), item.into()).into()
+    expand::entry(Kind::Tool, options.into(), item.into()).into()
 }
 
 /// # Options
@@ -113,7 +115,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The options of [parameters](macro@tool#options-of-parameters) apply, except for `header`, `env` and `flatten`.
 #[proc_macro_attribute]
 pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::resource(options.into(), item.into()).into()
+    expand::entry(Kind::Resource, options.into(), item.into()).into()
 }
 
 /// # Options
@@ -168,7 +170,7 @@ pub fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The options of [parameters](macro@tool#options-of-parameters) apply, except for `header`, `env` and `flatten`.
 #[proc_macro_attribute]
 pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::prompt(options.into(), item.into()).into()
+    expand::entry(Kind::Prompt, options.into(), item.into()).into()
 }
 
 /// # Options

@@ -10,7 +10,7 @@ use super::{
     call, cow, docs, here, option, slice,
 };
 use crate::model::{
-    Call, Common, Execution, Icon, ParameterSource, Prompt, Resource, TaskSupport, Tool, ToolUi, Visibility,
+    self, Call, Common, Execution, Icon, ParameterSource, Resource, TaskSupport, Tool, ToolUi, Visibility,
 };
 
 /// The static data of one function.
@@ -19,6 +19,16 @@ pub(crate) struct Entry {
     pub(super) kind: &'static str,
     pub(super) value: TokenStream,
     pub(super) conditions: Vec<Attribute>,
+}
+
+/// Emits the static data of a function.
+pub(crate) fn entry(given: &model::Entry, private: &TokenStream) -> Entry {
+    let (kind, value) = match given {
+        model::Entry::Tool(given) => ("Tool", tool(given, private)),
+        model::Entry::Resource(given) => ("Resource", resource(given, private)),
+        model::Entry::Prompt(given) => ("Prompt", prompt(given, private)),
+    };
+    Entry { kind, value, conditions: given.common().call.conditions.clone() }
 }
 
 /// Emits the static data that tools, resources and prompts have in common.
@@ -147,7 +157,7 @@ fn line(function: &Ident) -> TokenStream {
 ///     task: task_support!(Optional),
 /// }
 /// ```
-pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
+fn tool(tool: &Tool, private: &TokenStream) -> TokenStream {
     let here = here();
     let [read_only, destructive, idempotent, open_world] =
         [tool.read_only, tool.destructive, tool.idempotent, tool.open_world].map(option);
@@ -165,7 +175,7 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
         TaskSupport::Required => supported("Required"),
         TaskSupport::Deferred => supported("Deferred"),
     };
-    let value = quote_spanned! {here=>
+    quote_spanned! {here=>
         #private::ToolEntry {
             output: #private::OutputType::of::<#output>(),
             common: #common,
@@ -177,8 +187,7 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
             },
             task: #task,
         }
-    };
-    Entry { kind: "Tool", value, conditions: tool.common.call.conditions.clone() }
+    }
 }
 
 /// Emits the members of `_meta` that name the page of a tool and who may call it. The runtime concatenates no text: a
@@ -232,7 +241,7 @@ fn ui_members(ui: &ToolUi, output: &TokenStream, private: &TokenStream) -> Vec<(
 ///     list: Some(ServerFnEntry { … }),
 /// }
 /// ```
-pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
+fn resource(resource: &Resource, private: &TokenStream) -> TokenStream {
     let here = here();
     let write = if resource.is_page { "write_page" } else { "write_resource" };
     let common = common(&resource.common, write, Vec::new(), private);
@@ -253,7 +262,7 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     }));
     let list = |path| server_function(path, &Ident::new("list", here).into_token_stream(), private);
     let list = option(resource.list.as_ref().map(list));
-    let value = quote_spanned! {here=>
+    quote_spanned! {here=>
         #private::ResourceEntry {
             common: #common,
             uri: #uri,
@@ -266,9 +275,7 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
             cache: #cache,
             list: #list,
         }
-    };
-    let call = &resource.common.call;
-    Entry { kind: "Resource", value, conditions: call.conditions.clone() }
+    }
 }
 
 /// Emits what tools need of a page: its URI, and the values of `_meta.ui` that name it, as JSON.
@@ -332,9 +339,7 @@ fn name_of(operator: Operator) -> &'static str {
 /// ```text
 /// PromptEntry { common: CommonEntry { … } }
 /// ```
-pub(crate) fn prompt(prompt: &Prompt, private: &TokenStream) -> Entry {
-    let common = common(&prompt.common, "write_prompt", Vec::new(), private);
-    let value = quote_spanned!(here()=> #private::PromptEntry { common: #common });
-    let call = &prompt.common.call;
-    Entry { kind: "Prompt", value, conditions: call.conditions.clone() }
+fn prompt(prompt: &Common, private: &TokenStream) -> TokenStream {
+    let common = common(prompt, "write_prompt", Vec::new(), private);
+    quote_spanned!(here()=> #private::PromptEntry { common: #common })
 }

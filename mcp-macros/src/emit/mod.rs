@@ -12,7 +12,7 @@ pub(crate) use call::server;
 pub(crate) use elicit::{elicit, elicit_stub};
 #[cfg(feature = "ui")]
 pub(crate) use entry::page;
-pub(crate) use entry::{Entry, prompt, resource, tool};
+pub(crate) use entry::{Entry, entry};
 pub(crate) use registration::{marker, tools};
 
 use proc_macro2::{Span, TokenStream};

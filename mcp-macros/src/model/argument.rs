@@ -249,8 +249,23 @@ fn check_flatten(
     if let Some((_, span)) = given.default {
         errors.at(span, no_effect("default"));
     }
-    for (option, tokens) in other_options(given) {
-        errors.on(tokens, no_effect(option));
+    let others: [(&str, &dyn ToTokens); 11] = [
+        ("range", &given.range),
+        ("length", &given.length),
+        ("pattern", &given.pattern),
+        ("format", &given.format),
+        ("examples", &given.examples.first()),
+        ("rename", &given.rename),
+        ("title", &given.title),
+        ("description", &given.description),
+        ("header", &given.header),
+        ("complete", &given.complete),
+        ("env", &given.env),
+    ];
+    for (option, tokens) in others.map(|(option, tokens)| (option, tokens.to_token_stream())) {
+        if !tokens.is_empty() {
+            errors.on(tokens, no_effect(option));
+        }
     }
     Some(span)
 }
@@ -266,28 +281,4 @@ pub(super) fn check_alone(arguments: &[Argument], errors: &mut Errors) {
             errors.at(span, format_args!("{message}\nhelp: make the other arguments fields of its type"));
         }
     }
-}
-
-/// Returns the options other than `flatten` and `default`, each with its tokens.
-fn other_options(given: &ArgumentSyntax) -> Vec<(&'static str, &dyn ToTokens)> {
-    fn option<T: ToTokens>(given: &Option<T>) -> Option<&dyn ToTokens> {
-        given.as_ref().map(|tokens| tokens as &dyn ToTokens)
-    }
-
-    [
-        ("range", option(&given.range)),
-        ("length", option(&given.length)),
-        ("pattern", option(&given.pattern)),
-        ("format", option(&given.format)),
-        ("examples", given.examples.first().map(|example| example as &dyn ToTokens)),
-        ("rename", option(&given.rename)),
-        ("title", option(&given.title)),
-        ("description", option(&given.description)),
-        ("header", option(&given.header)),
-        ("complete", option(&given.complete)),
-        ("env", option(&given.env)),
-    ]
-    .into_iter()
-    .filter_map(|(name, tokens)| Some((name, tokens?)))
-    .collect()
 }

@@ -1,4 +1,4 @@
-//! Parts that tools, resources and prompts have in common, and prompts, which have no others.
+//! Parts that tools, resources and prompts have in common.
 
 use mcp_runtime_uri_template::check_meta_key;
 use syn::{Ident, LitStr, Path, ext::IdentExt};
@@ -6,7 +6,7 @@ use syn::{Ident, LitStr, Path, ext::IdentExt};
 use super::{Call, EnclosingType, Execution, Kind, literal::json, signature};
 use crate::{
     errors::Errors,
-    syntax::{CommonSyntax, Docs, Function, IconSyntax, MetaSyntax, PromptSyntax, ScopeSyntax},
+    syntax::{CommonSyntax, Docs, Function, IconSyntax, MetaSyntax, ScopeSyntax},
 };
 
 /// The parts that tools, resources and prompts have in common.
@@ -208,19 +208,6 @@ fn milliseconds(text: &str) -> Result<u64, &'static str> {
         Some(0) => Err("expected a duration greater than zero"),
         Some(milliseconds) => Ok(milliseconds),
         None => Err("expected a shorter duration"),
-    }
-}
-
-/// A checked prompt.
-pub(crate) struct Prompt {
-    pub(crate) common: Common,
-}
-
-impl Prompt {
-    /// Checks a prompt and returns it with its function.
-    pub(crate) fn check(given: PromptSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
-        let PromptSyntax { mut function, common } = given;
-        (Self { common: Common::check(Kind::Prompt, enclosing_type, common, &mut function, errors) }, function)
     }
 }
 

@@ -9,7 +9,7 @@ use syn::{
 };
 
 use super::{
-    Docs,
+    Docs, Kind,
     options::{OptionSpec, Options, spec},
 };
 use crate::errors::Errors;
@@ -42,7 +42,8 @@ pub(crate) struct Parameter {
 
 impl Function {
     /// Parses a function outside of an `impl` block.
-    pub(crate) fn read(attribute: &str, item: TokenStream, errors: &mut Errors) -> Option<Self> {
+    pub(crate) fn read(kind: Kind, item: TokenStream, errors: &mut Errors) -> Option<Self> {
+        let attribute = kind.attribute();
         let mut raw: RawFunction = match syn::parse2(item.clone()) {
             Ok(raw) => raw,
             Err(error) => {
@@ -163,10 +164,7 @@ pub(crate) struct RawFunction {
 impl RawFunction {
     /// Removes and returns the attributes `tool`, `resource` and `prompt`.
     pub(super) fn take_kinds(&mut self) -> Vec<Attribute> {
-        let is_kind = |attribute: &Attribute| kind_of(attribute).is_some();
-        let (kinds, others) = std::mem::take(&mut self.attributes).into_iter().partition(is_kind);
-        self.attributes = others;
-        kinds
+        self.attributes.extract_if(.., |attribute| kind_of(attribute).is_some()).collect()
     }
 }
 
@@ -212,10 +210,12 @@ fn enclosing_self(tokens: TokenStream) -> Option<Ident> {
     None
 }
 
-/// Returns `tool`, `resource` or `prompt` if that is the name of the attribute.
-pub(super) fn kind_of(attribute: &Attribute) -> Option<&'static str> {
-    let last = &attribute.path().segments.last()?.ident;
-    ["tool", "resource", "prompt"].into_iter().find(|kind| last == kind && attribute.path().segments.len() <= 2)
+/// Returns the kind of function that an attribute defines, if that is one of the kinds of methods.
+pub(super) fn kind_of(attribute: &Attribute) -> Option<Kind> {
+    let segments = &attribute.path().segments;
+    let last = segments.last().filter(|_| segments.len() <= 2)?;
+    let kinds = [("tool", Kind::Tool), ("resource", Kind::Resource), ("prompt", Kind::Prompt)];
+    kinds.into_iter().find_map(|(name, kind)| (last.ident == name).then_some(kind))
 }
 
 /// Rejects a second attribute of the macros.

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::{ImplItem, ItemImpl, Meta, Path};
 
 use super::{
-    Function, PromptSyntax, ResourceSyntax, ScopeSyntax, ToolSyntax, common,
+    Function, Kind, PromptSyntax, ResourceSyntax, ScopeSyntax, ToolSyntax, common,
     function::{RawFunction, kind_of, reject_second_kind},
     options::Options,
 };
@@ -28,6 +28,15 @@ pub(crate) enum Method {
 }
 
 impl Method {
+    /// Parses the options of a function.
+    pub(crate) fn read(kind: Kind, given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        match kind {
+            Kind::Resource => Self::Resource(Box::new(ResourceSyntax::read(given, function, errors))),
+            Kind::Prompt => Self::Prompt(Box::new(PromptSyntax::read(given, function, errors))),
+            _ => Self::Tool(Box::new(ToolSyntax::read(given, function, errors))),
+        }
+    }
+
     fn function(&self) -> &Function {
         match self {
             Self::Tool(tool) => &tool.function,
@@ -73,10 +82,6 @@ fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Meth
         Meta::List(list) => list.tokens.clone(),
         _ => TokenStream::new(),
     };
-    let function = Function::new(raw, errors);
-    match kind_of(attribute) {
-        Some("resource") => Method::Resource(Box::new(ResourceSyntax::read(given, function, errors))),
-        Some("prompt") => Method::Prompt(Box::new(PromptSyntax::read(given, function, errors))),
-        _ => Method::Tool(Box::new(ToolSyntax::read(given, function, errors))),
-    }
+    let kind = kind_of(attribute).expect("a kind");
+    Method::read(kind, given, Function::new(raw, errors), errors)
 }
