@@ -159,8 +159,7 @@ fn line(function: &Ident) -> TokenStream {
 /// ```
 fn tool(tool: &Tool, private: &TokenStream) -> TokenStream {
     let here = here();
-    let [read_only, destructive, idempotent, open_world] =
-        [tool.read_only, tool.destructive, tool.idempotent, tool.open_world].map(option);
+    let [read_only, destructive, idempotent, open_world] = tool.hints.map(option);
     let output = &tool.common.call.output;
     let ui = tool.ui.iter().flat_map(|ui| ui_members(ui, output, private)).collect();
     let common = common(&tool.common, "write_tool", ui, private);

@@ -32,11 +32,11 @@ pub(crate) struct Page {
 impl Page {
     /// Checks a page and returns it with its function.
     pub(crate) fn check(given: PageSyntax, errors: &mut Errors) -> (Self, Function) {
-        let PageSyntax { mut resource, file, connect, resources, frames, base_uris, .. } = given;
+        let PageSyntax { mut resource, file, origins, .. } = given;
         if let Some(uri) = &resource.uri {
             check_uri(uri, errors);
         }
-        let policy = checked_policy([&connect, &resources, &frames, &base_uris], errors);
+        let policy = checked_policy(&origins, errors);
         let private = manifest::private_path(resource.common.crate_path.as_ref());
         define(&mut resource.function, file.as_ref(), &policy, &private, errors);
         for key in resource.common.meta.iter().map(|member| &member.key).filter(|key| key.value() == "ui") {
@@ -63,8 +63,8 @@ impl Page {
     }
 }
 
-/// Checks the declared origins, in the order of [`Use`].
-fn checked_policy(given: [&Vec<LitStr>; 4], errors: &mut Errors) -> Policy {
+/// Checks the declared origins, in the order of [`Use::ALL`].
+fn checked_policy(given: &[Vec<LitStr>; 4], errors: &mut Errors) -> Policy {
     let mut policy = Policy::default();
     for ((kind, option, _), literals) in Use::ALL.into_iter().zip(given) {
         for literal in literals {

@@ -15,10 +15,8 @@ const NO_CONTENT: &str = "a tool with a page must return content";
 /// A checked tool.
 pub(crate) struct Tool {
     pub(crate) common: Common,
-    pub(crate) read_only: Option<bool>,
-    pub(crate) destructive: Option<bool>,
-    pub(crate) idempotent: Option<bool>,
-    pub(crate) open_world: Option<bool>,
+    /// `read_only`, `destructive`, `idempotent` and `open_world`
+    pub(crate) hints: [Option<bool>; 4],
     pub(crate) task: TaskSupport,
     pub(crate) ui: Option<ToolUi>,
 }
@@ -56,19 +54,16 @@ impl TaskSupport {
 impl Tool {
     /// Checks a tool and returns it with its function.
     pub(crate) fn check(given: ToolSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
-        let ToolSyntax { mut function, common, read_only, destructive, idempotent, open_world, task, ui, visibility } =
-            given;
-        check_hints(read_only, destructive, errors);
+        let ToolSyntax { mut function, common, hints, task, ui, visibility } = given;
+        if let [Some((true, _)), Some((true, span)), ..] = hints {
+            errors.at(span, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
+        }
         let ui = checked_ui(ui, &visibility, &common.meta, &function, errors);
-        let hint = |given: Option<(bool, Span)>| given.map(|(value, _)| value);
         let common = Common::check(Kind::Tool, enclosing_type, common, &mut function, errors);
         let tool = Self {
             task: task.map_or(TaskSupport::Forbidden, |task| check_task(task, common.call.execution, errors)),
             common,
-            read_only: hint(read_only),
-            destructive: hint(destructive),
-            idempotent: hint(idempotent),
-            open_world: hint(open_world),
+            hints: hints.map(|hint| hint.map(|(value, _)| value)),
             ui,
         };
         (tool, function)
@@ -153,10 +148,4 @@ fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
         r#"invalid value for the option `task`, expected `task`, `task = "required"` or `task = "deferred"`"#,
     );
     None
-}
-
-fn check_hints(read_only: Option<(bool, Span)>, destructive: Option<(bool, Span)>, errors: &mut Errors) {
-    if let (Some((true, _)), Some((true, span))) = (read_only, destructive) {
-        errors.at(span, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
-    }
 }

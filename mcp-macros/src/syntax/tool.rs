@@ -28,10 +28,8 @@ pub(super) static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &OWN, &co
 pub(crate) struct ToolSyntax {
     pub(crate) function: Function,
     pub(crate) common: CommonSyntax,
-    pub(crate) read_only: Option<(bool, Span)>,
-    pub(crate) destructive: Option<(bool, Span)>,
-    pub(crate) idempotent: Option<(bool, Span)>,
-    pub(crate) open_world: Option<(bool, Span)>,
+    /// `read_only`, `destructive`, `idempotent` and `open_world`
+    pub(crate) hints: [Option<(bool, Span)>; 4],
     /// The optional value of `task` and the position of the option.
     pub(crate) task: Option<(Option<Expr>, Span)>,
     pub(crate) ui: Option<Path>,
@@ -45,10 +43,7 @@ impl ToolSyntax {
         Self {
             function,
             common: CommonSyntax::read(&mut options, errors),
-            read_only: options.boolean("read_only", errors),
-            destructive: options.boolean("destructive", errors),
-            idempotent: options.boolean("idempotent", errors),
-            open_world: options.boolean("open_world", errors),
+            hints: HINTS.map(|hint| options.boolean(hint.name, errors)),
             task: options.optional_value("task", errors),
             ui: options.path("ui", errors),
             visibility: options.array("visibility", errors),
