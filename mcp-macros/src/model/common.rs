@@ -134,13 +134,9 @@ fn checked_icon(given: &IconSyntax, errors: &mut Errors) -> Icon {
 /// Checks the scopes that a function or a block requires.
 pub(super) fn checked_scopes(given: &[ScopeSyntax], errors: &mut Errors) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<String>> = Vec::new();
-    for scope in given {
-        let alternatives: &[LitStr] = match scope {
-            ScopeSyntax::One(scope) => std::slice::from_ref(scope),
-            ScopeSyntax::Any(alternatives) => alternatives,
-        };
+    for ScopeSyntax(alternatives) in given {
         let names = distinct("scope", alternatives, errors);
-        let valid = alternatives.iter().filter_map(|scope| checked_scope(scope, errors)).count();
+        let valid = alternatives.iter().filter(|scope| is_scope(scope, errors)).count();
         if groups.contains(&names) {
             errors.on(&alternatives[0], format_args!("duplicate scope `{}`", names.join("`, `")));
         } else if valid == alternatives.len() {
@@ -150,19 +146,19 @@ pub(super) fn checked_scopes(given: &[ScopeSyntax], errors: &mut Errors) -> Vec<
     groups
 }
 
-/// Checks a scope, which is a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
-fn checked_scope(scope: &LitStr, errors: &mut Errors) -> Option<String> {
+/// Returns whether a scope is valid: a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
+fn is_scope(scope: &LitStr, errors: &mut Errors) -> bool {
     let name = scope.value();
     if name == "offline_access" {
         errors.on(scope, "the scope `offline_access` concerns the authorization server and cannot be required");
-        return None;
+        return false;
     }
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
-        return Some(name);
+        return true;
     }
     let message = format!("invalid scope `{name}`, expected visible ASCII characters without `\"`, `\\` and spaces");
     errors.on(scope, message);
-    None
+    false
 }
 
 fn distinct(what: &str, given: &[LitStr], errors: &mut Errors) -> Vec<String> {

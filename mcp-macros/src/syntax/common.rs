@@ -104,15 +104,12 @@ impl Parse for IconItem {
 }
 
 /// `"scope"` or `any("scope", …)`
-pub(crate) enum ScopeSyntax {
-    One(LitStr),
-    Any(Vec<LitStr>),
-}
+pub(crate) struct ScopeSyntax(pub(crate) Vec<LitStr>);
 
 impl Parse for ScopeSyntax {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         if input.peek(LitStr) {
-            return Ok(Self::One(input.parse()?));
+            return Ok(Self(vec![input.parse()?]));
         }
         let name: Ident = input.parse()?;
         if name != "any" {
@@ -124,7 +121,7 @@ impl Parse for ScopeSyntax {
             return Err(alternatives.error("expected a string"));
         }
         let alternatives = Punctuated::<LitStr, Token![,]>::parse_terminated(&alternatives)?;
-        Ok(Self::Any(alternatives.into_iter().collect()))
+        Ok(Self(alternatives.into_iter().collect()))
     }
 }
 

@@ -89,7 +89,18 @@ impl TestClient {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        Self::connect(HttpTransport::new(service, path, revision), revision)
+        let service = move |request: Request<HttpBody>| -> ResponseFuture {
+            let mut service = service.clone();
+            Box::pin(async move {
+                if let Err(error) = poll_fn(|cx| service.poll_ready(cx)).await {
+                    panic!("the service failed: {error:?}");
+                }
+                let response = service.call(request).await;
+                let response = response.unwrap_or_else(|error| panic!("the service failed: {error:?}"));
+                response.map(|body| body.map_err(Into::into).boxed_unsync())
+            })
+        };
+        Self::connect(HttpTransport::new(Box::new(service), path, revision), revision)
     }
 
     /// Returns the head of the last response to a request of the protocol, if the client was connected with
@@ -202,6 +213,7 @@ impl TestClient {
 type BoxError = Box<dyn Error + Send + Sync>;
 type ResponseBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 type ResponseFuture = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
+type BoxService = Box<dyn FnMut(Request<HttpBody>) -> ResponseFuture + Send>;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -212,7 +224,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 ///
 /// The number of its requests and the size of their responses are limited only by the test.
 pub(super) struct HttpTransport {
-    service: Box<dyn FnMut(Request<HttpBody>) -> ResponseFuture + Send>,
+    service: BoxService,
     uri: Uri,
     revision: Revision,
     head: Arc<TestRequestSource>,
@@ -248,27 +260,9 @@ enum Arrival {
 }
 
 impl HttpTransport {
-    pub(super) fn new<S, B>(service: S, path: &str, revision: Revision) -> Self
-    where
-        S: Service<Request<HttpBody>, Response = Response<B>> + Clone + Send + 'static,
-        S::Error: fmt::Debug,
-        S::Future: Send,
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let service = move |request: Request<HttpBody>| -> ResponseFuture {
-            let mut service = service.clone();
-            Box::pin(async move {
-                if let Err(error) = poll_fn(|cx| service.poll_ready(cx)).await {
-                    panic!("the service failed: {error:?}");
-                }
-                let response = service.call(request).await;
-                let response = response.unwrap_or_else(|error| panic!("the service failed: {error:?}"));
-                response.map(|body| body.map_err(Into::into).boxed_unsync())
-            })
-        };
+    fn new(service: BoxService, path: &str, revision: Revision) -> Self {
         Self {
-            service: Box::new(service),
+            service,
             uri: path.parse::<Uri>().unwrap_or_else(|error| panic!("`{path}`: {error}")),
             revision,
             head: Arc::default(),
