@@ -8,7 +8,6 @@ mod function;
 mod options;
 mod resource;
 mod server;
-mod tool;
 mod tools;
 #[cfg(feature = "ui")]
 mod ui;
@@ -20,8 +19,7 @@ pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
 pub(crate) use function::{ArgumentSyntax, Function, Parameter};
 pub(crate) use resource::{CompleteSyntax, ResourceSyntax};
 pub(crate) use server::ServerSyntax;
-pub(crate) use tool::ToolSyntax;
-pub(crate) use tools::{Method, ToolsSyntax};
+pub(crate) use tools::{Method, ToolSyntax, ToolsSyntax};
 #[cfg(feature = "ui")]
 pub(crate) use ui::PageSyntax;
 
@@ -104,7 +102,7 @@ pub(crate) fn option_tables() -> Vec<(&'static str, Vec<OptionTable>)> {
         vec![of_type, table("Options of fields", &[&elicit::FIELD]), table("Options of variants", &[&elicit::VARIANT])]
     };
     vec![
-        ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&function::ARGUMENT])]),
+        ("tool", vec![table("Options", &tools::TOOL), table("Options of parameters", &[&function::ARGUMENT])]),
         ("resource", vec![table("Options", &resource::KNOWN)]),
         ("prompt", vec![table("Options", &common::PROMPT)]),
         ("tools", vec![("Options".to_owned(), vec!["scopes".to_owned(), "crate".to_owned()])]),
