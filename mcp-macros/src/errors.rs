@@ -42,6 +42,11 @@ impl Errors {
         self.push(syn::Error::new(span, message));
     }
 
+    /// Reports an error with a suggestion at a span.
+    pub(crate) fn help_at(&mut self, span: Span, message: impl Display, help: impl Display) {
+        self.at(span, format_args!("{message}\nhelp: {help}"));
+    }
+
     pub(crate) fn push(&mut self, error: syn::Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),

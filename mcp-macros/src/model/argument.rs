@@ -278,7 +278,7 @@ pub(super) fn check_alone(arguments: &[Argument], errors: &mut Errors) {
     for argument in arguments {
         if let Some(span) = argument.flattened {
             let message = format!("the flattened argument `{}` must be the only argument", argument.name);
-            errors.at(span, format_args!("{message}\nhelp: make the other arguments fields of its type"));
+            errors.help_at(span, message, "make the other arguments fields of its type");
         }
     }
 }

@@ -101,12 +101,8 @@ fn check_uri(uri: &LitStr, errors: &mut Errors) {
         Some("") => errors.help(uri, "the URI of a page has no path", help),
         Some(_) => {
             if let Some(at) = value.find('{') {
-                errors.at(
-                    subspan(uri, at..at + 1),
-                    format_args!(
-                        "the URI of a page cannot have variables: tools name the page by its URI\nhelp: {help}"
-                    ),
-                );
+                let message = "the URI of a page cannot have variables: tools name the page by its URI";
+                errors.help_at(subspan(uri, at..at + 1), message, help);
             }
         }
         None => {

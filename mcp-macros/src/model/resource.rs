@@ -95,7 +95,7 @@ fn parts_of(kind: Kind, uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec
                 ("resource", help)
             }
         };
-        errors.at(Span::call_site(), format_args!("missing URI of the {subject}\nhelp: {help}"));
+        errors.help_at(Span::call_site(), format_args!("missing URI of the {subject}"), help);
         return None;
     };
     let report = |found: Vec<ParseError>| {
@@ -137,7 +137,7 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
             None => format!("add the parameter `{variable}: String` to `{function}`"),
         };
         let message = format!("`{function}` has no parameter for the template variable `{variable}`");
-        errors.at(span_of(uri, variable), format_args!("{message}\nhelp: {help}"));
+        errors.help_at(span_of(uri, variable), message, help);
     }
     for argument in arguments.iter().filter(|argument| is_free(&argument.name)) {
         let name = &argument.name;
@@ -245,8 +245,7 @@ fn checked_cache(
     match public {
         Some((true, span)) if has_scopes => reject_public(span, errors),
         Some((_, span)) if ttl.is_none() => {
-            let message = "`public` has no effect on contents that are not cached";
-            errors.at(span, format_args!("{message}\nhelp: add `ttl = \"5m\"`"));
+            errors.help_at(span, "`public` has no effect on contents that are not cached", "add `ttl = \"5m\"`");
         }
         _ => {}
     }
@@ -257,7 +256,7 @@ fn checked_cache(
 /// Reports that a resource with scopes is `public`.
 pub(super) fn reject_public(span: Span, errors: &mut Errors) {
     let message = "a resource that requires `scopes` cannot be `public`: shared caches do not check scopes";
-    errors.at(span, format_args!("{message}\nhelp: remove `public`"));
+    errors.help_at(span, message, "remove `public`");
 }
 
 fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {

@@ -81,10 +81,8 @@ pub(super) fn check(
 fn execution(function: &Function, blocking: Option<(bool, Span)>, errors: &mut Errors) -> Execution {
     match (function.signature.asyncness.is_some(), blocking) {
         (true, Some((true, option))) => {
-            errors.at(
-                option,
-                "`blocking` cannot be combined with `async`\nhelp: remove `blocking`, or `async` from the function",
-            );
+            let message = "`blocking` cannot be combined with `async`";
+            errors.help_at(option, message, "remove `blocking`, or `async` from the function");
             Execution::Async
         }
         (true, _) => Execution::Async,

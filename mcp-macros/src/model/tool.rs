@@ -56,7 +56,7 @@ impl Tool {
     pub(crate) fn check(given: ToolSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
         let ToolSyntax { mut function, common, hints, task, ui, visibility } = given;
         if let [Some((true, _)), Some((true, span)), ..] = hints {
-            errors.at(span, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
+            errors.help_at(span, "`destructive` contradicts `read_only`", "remove one of the two");
         }
         let ui = checked_ui(ui, &visibility, &common.meta, &function, errors);
         let common = Common::check(Kind::Tool, enclosing_type, common, &mut function, errors);
@@ -75,13 +75,15 @@ fn check_task((value, span): (Option<Expr>, Span), execution: Execution, errors:
     let support = value.map_or(Some(TaskSupport::Optional), |value| read_task(&value, errors));
     let Some(support) = support else { return TaskSupport::Forbidden };
     match execution {
-        Execution::Sync => errors.at(
+        Execution::Sync => errors.help_at(
             span,
-            "a synchronous function cannot be a `task`: it blocks the server's thread until it returns\nhelp: add `blocking`, or make the function `async`",
+            "a synchronous function cannot be a `task`: it blocks the server's thread until it returns",
+            "add `blocking`, or make the function `async`",
         ),
-        Execution::Blocking if support == TaskSupport::Deferred => errors.at(
+        Execution::Blocking if support == TaskSupport::Deferred => errors.help_at(
             span,
-            "a `blocking` function cannot be a deferred task: it cannot call `ctx.become_task().await`\nhelp: make the function `async`",
+            "a `blocking` function cannot be a deferred task: it cannot call `ctx.become_task().await`",
+            "make the function `async`",
         ),
         Execution::Blocking | Execution::Async => {}
     }

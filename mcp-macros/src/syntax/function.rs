@@ -52,7 +52,7 @@ impl Function {
                     Ok(Item::Impl(_)) => {
                         let message = format!("`{attribute}` can only be applied to a function");
                         let help = "annotate the `impl` block with `#[tools]`, and its methods with";
-                        errors.at(Span::call_site(), format_args!("{message}\nhelp: {help} `{attribute}`"));
+                        errors.help_at(Span::call_site(), message, format_args!("{help} `{attribute}`"));
                     }
                     Ok(_) => {
                         errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))

@@ -203,7 +203,7 @@ impl TestClient {
                 "clientInfo": {"name": "test-client", "version": "1.0.0"},
             }}));
             self.wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-            self.wire.clear();
+            self.wire.unread.clear();
         }
     }
 
@@ -411,27 +411,22 @@ impl Wire {
     }
 
     /// Opens a new connection.
-    pub(super) fn reconnect(&mut self) {
+    fn reconnect(&mut self) {
         self.transport.reconnect();
         self.unread.clear();
         self.notifications.clear();
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    fn send(&mut self, message: &Value) {
         self.send_bytes(message.to_string().as_bytes());
     }
 
-    pub(super) fn send_bytes(&mut self, message: &[u8]) {
+    fn send_bytes(&mut self, message: &[u8]) {
         self.transport.send(message, &mut self.unread);
     }
 
-    /// Drops the lines that have arrived.
-    pub(super) fn clear(&mut self) {
-        self.unread.clear();
-    }
-
     /// Waits until the server writes.
-    pub(super) async fn wait(&mut self) {
+    async fn wait(&mut self) {
         let began = Instant::now();
         // Output that is available already requires no timer of the runtime.
         if poll_fn(|cx| Poll::Ready(self.transport.poll_output(cx).is_ready())).await {
@@ -449,7 +444,7 @@ impl Wire {
     }
 
     /// Takes the lines that have arrived.
-    pub(super) fn lines(&mut self) -> Vec<Value> {
+    fn lines(&mut self) -> Vec<Value> {
         let mut output = Vec::new();
         self.transport.drain(&mut output);
         output.append(&mut self.unread);
@@ -466,7 +461,7 @@ impl Wire {
     }
 
     /// Takes all notifications and requests that have arrived.
-    pub(super) fn take_notifications(&mut self) -> Vec<Value> {
+    fn take_notifications(&mut self) -> Vec<Value> {
         let lines = self.lines();
         self.store(lines);
         std::mem::take(&mut self.notifications)
@@ -482,7 +477,7 @@ impl Wire {
     }
 
     /// Takes the requests of the server that have arrived, and keeps everything else.
-    pub(super) fn take_requests(&mut self) -> Vec<Value> {
+    fn take_requests(&mut self) -> Vec<Value> {
         self.notifications.extract_if(.., |message| message.get("id").is_some()).collect()
     }
 
@@ -529,10 +524,10 @@ pub(super) trait Transport: fmt::Debug + Send {
 
 /// A connection to an engine in memory.
 #[derive(Debug)]
-pub(super) struct InMemory(Connection);
+struct InMemory(Connection);
 
 impl InMemory {
-    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+    fn new(engine: &Arc<Engine>) -> Self {
         Self(Connection::over_stdio(Arc::clone(engine)))
     }
 }
