@@ -5,28 +5,21 @@ use quote::quote;
 use syn::{Attribute, ItemImpl};
 
 use crate::{
-    crate_name, emit,
+    emit,
     errors::Errors,
-    model::{EnclosingType, Kind, Prompt, Resource, Server, Tool, Tools, check_block},
-    syntax::{Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
+    manifest,
+    model::{EnclosingType, Entry, Server, Tools, check_block},
+    syntax::{Function, Kind, Method, ServerSyntax, ToolsSyntax},
 };
 #[cfg(feature = "ask")]
 use crate::{model::Elicit, syntax::ElicitSyntax};
 #[cfg(feature = "ui")]
 use crate::{model::Page, syntax::PageSyntax};
 
-pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
-    function(Kind::Tool, item, |function, errors| {
-        let (tool, function) = Tool::check(ToolSyntax::read(options, function, errors), &EnclosingType::None, errors);
-        (function, tool.common.crate_path.clone(), move |private: &TokenStream| emit::tool(&tool, private))
-    })
-}
-
-pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
-    function(Kind::Resource, item, |function, errors| {
-        let (resource, function) =
-            Resource::check(ResourceSyntax::read(options, function, errors), &EnclosingType::None, errors);
-        (function, resource.common.crate_path.clone(), move |private: &TokenStream| emit::resource(&resource, private))
+/// Expands `#[tool]`, `#[resource]` or `#[prompt]`.
+pub(crate) fn entry(kind: Kind, options: TokenStream, item: TokenStream) -> TokenStream {
+    function(kind, item, |function, errors| {
+        Entry::check(Method::read(kind, options, function, errors), &EnclosingType::None, errors)
     })
 }
 
@@ -35,34 +28,24 @@ pub(crate) fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut link = TokenStream::new();
     let mut expanded = function(Kind::Page, item, |function, errors| {
         let (page, function) = Page::check(PageSyntax::read(options, function, errors), errors);
-        let crate_path = page.resource.common.crate_path.clone();
         // Tools refer to the page even if it has errors.
         if function.receiver.is_none() {
-            link = emit::page(&page, &crate_name::private(crate_path.as_ref()));
+            link = emit::page(&page, &manifest::private_path(page.resource.common.crate_path.as_ref()));
         }
-        (function, crate_path, move |private: &TokenStream| emit::resource(&page.resource, private))
+        (Entry::Resource(Box::new(page.resource)), function)
     });
     expanded.extend(link);
     expanded
 }
 
-pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
-    function(Kind::Prompt, item, |function, errors| {
-        let (prompt, function) =
-            Prompt::check(PromptSyntax::read(options, function, errors), &EnclosingType::None, errors);
-        (function, prompt.common.crate_path.clone(), move |private: &TokenStream| emit::prompt(&prompt, private))
-    })
-}
-
-/// Runs the stages for a function outside of an `impl` block. `stages` returns the last stage as a closure, which runs
-/// only if there are no errors.
-fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
+/// Runs the stages for a function outside of an `impl` block. `check` runs the second one.
+fn function(
     kind: Kind,
     item: TokenStream,
-    stages: impl FnOnce(Function, &mut Errors) -> (Function, Option<syn::Path>, E),
+    check: impl FnOnce(Function, &mut Errors) -> (Entry, Function),
 ) -> TokenStream {
     let mut errors = Errors::default();
-    let Some(function) = Function::read(kind.attribute(), item.clone(), &mut errors) else {
+    let Some(function) = Function::read(kind, item.clone(), &mut errors) else {
         return with_errors(item, errors);
     };
     if function.is_bodiless() && kind != Kind::Page {
@@ -79,14 +62,14 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     }
     // `impl` blocks and traits cannot contain other items.
     let is_associated = function.receiver.is_some();
-    let (function, crate_path, emit) = stages(function, &mut errors);
-    let private = crate_name::private(crate_path.as_ref());
+    let (entry, function) = check(function, &mut errors);
+    let private = manifest::private_path(entry.common().crate_path.as_ref());
     let conditions: Vec<Attribute> = function.conditions().cloned().collect();
     let marker = |entries: &[emit::Entry]| {
         emit::marker(&function.signature.ident, &function.visibility, &conditions, entries, &private)
     };
     if errors.is_empty() {
-        let marker = marker(&[emit(&private)]);
+        let marker = marker(&[emit::entry(&entry, &private)]);
         return quote!(#function #marker);
     }
     let unused = unused(&function);
@@ -112,7 +95,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     let is_collectable = check_block(&block, &mut errors);
     let ToolsSyntax { block, methods, scopes, crate_path } = ToolsSyntax::read(options, block, &mut errors);
     let tools = Tools::check((*block.self_ty).clone(), methods, &scopes, crate_path, &mut errors);
-    let private = crate_name::private(tools.crate_path.as_ref());
+    let private = manifest::private_path(tools.crate_path.as_ref());
     if errors.is_empty() {
         let tools = emit::tools(&tools, true, &private);
         return quote!(#block #tools);
@@ -123,12 +106,12 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
 
 pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let Some(function) = Function::read(Kind::Server.attribute(), item.clone(), &mut errors) else {
+    let Some(function) = Function::read(Kind::Server, item.clone(), &mut errors) else {
         return with_errors(item, errors);
     };
     let (server, function) = Server::check(ServerSyntax::read(options, function, &mut errors), &mut errors);
     if errors.is_empty() {
-        return emit::server(&server, &function, &crate_name::private(server.crate_path.as_ref()));
+        return emit::server(&server, &function, &manifest::private_path(server.crate_path.as_ref()));
     }
     let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
     // A second `main`, or a `main` with parameters, would cause a second error.
@@ -150,7 +133,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
 pub(crate) fn elicit(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Some(syntax) = ElicitSyntax::read(item, &mut errors) else { return errors.into_tokens() };
-    let private = crate_name::private(syntax.crate_path.as_ref());
+    let private = manifest::private_path(syntax.crate_path.as_ref());
     let elicit = Elicit::check(syntax, &mut errors);
     if errors.is_empty() {
         return emit::elicit(&elicit, &private);

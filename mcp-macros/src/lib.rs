@@ -6,18 +6,18 @@
 //!
 //! The re-exports in `mcp-runtime` add an introduction and an example to the page of each macro.
 
-mod crate_name;
 mod emit;
 mod errors;
 mod expand;
-mod libraries;
+mod manifest;
 mod model;
-mod nearest;
 mod syntax;
 #[cfg(test)]
 mod tests;
 
 use proc_macro::TokenStream;
+
+use syntax::Kind;
 
 /// # Options
 ///
@@ -82,7 +82,7 @@ use proc_macro::TokenStream;
 /// requires the feature `tasks` of `mcp-runtime`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::tool(options.into(), item.into()).into()
+    expand::entry(Kind::Tool, options.into(), item.into()).into()
 }
 
 /// # Options
@@ -115,7 +115,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The options of [parameters](macro@tool#options-of-parameters) apply, except for `header`, `env` and `flatten`.
 #[proc_macro_attribute]
 pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::resource(options.into(), item.into()).into()
+    expand::entry(Kind::Resource, options.into(), item.into()).into()
 }
 
 /// # Options
@@ -170,7 +170,7 @@ pub fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The options of [parameters](macro@tool#options-of-parameters) apply, except for `header`, `env` and `flatten`.
 #[proc_macro_attribute]
 pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::prompt(options.into(), item.into()).into()
+    expand::entry(Kind::Prompt, options.into(), item.into()).into()
 }
 
 /// # Options
@@ -232,6 +232,6 @@ pub fn server(options: TokenStream, item: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro]
 pub fn libraries(_: TokenStream) -> TokenStream {
-    let names = libraries::libraries();
+    let names = manifest::libraries();
     quote::quote!(&[#(#names),*]).into()
 }

@@ -1,20 +1,16 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
-mod date_time;
-mod error;
 mod generate;
 #[doc(hidden)]
 pub mod json;
-mod nearest;
-mod pointer;
-mod subschemas;
+mod references;
+mod schema;
 
-pub use check::{Checker, Violation, decoding_violation};
+pub use check::{Checker, Violation, decoding_violation, nearest};
 #[doc(hidden)]
-pub use date_time::{is_date, is_date_time};
-pub use error::SchemaError;
+pub use check::{is_date, is_date_time};
 pub use generate::{
     Keyword, Property, SchemaProfile, generator, input, is_object, listed, output, output_generator, whole_input, wrap,
 };
-pub use nearest::nearest;
+pub use schema::SchemaError;

@@ -1,7 +1,7 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use super::{cow, docs::docs, here, option, slice};
+use super::{cow, docs, here, option, slice};
 use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 
 /// Emits the static data of an argument.
@@ -31,7 +31,8 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
     let name = cow(name);
     let title = option(argument.title.as_ref().map(cow));
     let description = cow(docs(&argument.description));
-    let default = option(argument.default.as_ref().map(|value| default(value, ty, private)));
+    let json = |value| quote_spanned!(here()=> #private::default_json::<#ty>(#value));
+    let default = option(argument.default.as_ref().map(|value| default(value, ty, json, private)));
     let rules = slice(argument.rules.iter().map(|one| rule(one, private)));
     let function = |path| server_function(path, &quote_spanned!(here()=> complete), private);
     let complete = option(argument.complete.as_ref().map(function));
@@ -108,12 +109,18 @@ fn range(rules: &[Rule]) -> String {
     format!("{low}{dots}{high}")
 }
 
-fn default(default: &Default, ty: &TokenStream, private: &TokenStream) -> TokenStream {
+/// Emits a default. `json` emits the call that writes the value of an expression as JSON.
+pub(super) fn default(
+    default: &Default,
+    ty: &TokenStream,
+    json: impl FnOnce(TokenStream) -> TokenStream,
+    private: &TokenStream,
+) -> TokenStream {
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
-            let value = annotated(value, ty);
-            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::default_json::<#ty>(#value)))
+            let json = json(annotated(value, ty));
+            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #json))
         }
     }
 }
@@ -184,7 +191,7 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
 /// Emits an expression with a type annotation.
 ///
 /// The tokens are the same wherever the expression is emitted, so that the compiler reports an error in it only once.
-pub(super) fn annotated(value: &TokenStream, ty: &TokenStream) -> TokenStream {
+fn annotated(value: &TokenStream, ty: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {
             let value: #ty = #value;

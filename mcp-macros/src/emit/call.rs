@@ -1,8 +1,11 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 
-use super::argument;
-use crate::model::{Argument, Call, Execution, ParameterSource};
+use super::{argument, slice};
+use crate::{
+    model::{Argument, Call, Execution, ParameterSource, Server},
+    syntax::Function,
+};
 
 /// Emits a closure that decodes the arguments, calls the function and writes its result with the function `write`.
 ///
@@ -55,28 +58,21 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
         };
     }
     let context = Ident::new("context", here);
+    let is_blocking = call.execution == Execution::Blocking;
     // The closure of a blocking function has a reference to the context.
-    let borrowed = match call.execution {
-        Execution::Blocking => quote_spanned!(here=> #context),
-        Execution::Sync | Execution::Async => quote_spanned!(here=> &#context),
-    };
+    let borrowed = if is_blocking { quote_spanned!(here=> #context) } else { quote_spanned!(here=> &#context) };
+    let wait = if is_blocking { TokenStream::new() } else { quote_spanned!(here=> .await) };
     let values = values(call, |ty| quote_spanned!(super::here()=> #private::get::<#ty>(#borrowed)));
-    let finish = quote_spanned! {here=>
-        #private::finish(#borrowed, |reply| #private::#write::<#output>(reply, #private::mapped!(#output, value)))
+    let body = quote_spanned! {here=>
+        {
+            let value = #path(#values) #wait;
+            #private::finish(#borrowed, |reply| #private::#write::<#output>(reply, #private::mapped!(#output, value)))
+        }
     };
-    let future = match call.execution {
-        Execution::Blocking => quote_spanned! {here=>
-            #private::blocking(#context, move |#context| {
-                let value = #path(#values);
-                #finish
-            })
-        },
-        Execution::Sync | Execution::Async => quote_spanned! {here=>
-            async move {
-                let value = #path(#values).await;
-                #finish
-            }
-        },
+    let future = if is_blocking {
+        quote_spanned!(here=> #private::blocking(#context, move |#context| #body))
+    } else {
+        quote_spanned!(here=> async move #body)
     };
     quote_spanned! {here=>
         #private::Handler::Async(|input, #context| {
@@ -88,7 +84,7 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
 }
 
 /// Emits the declaration and the decoding of the slots.
-pub(super) fn decode(arguments: &[Argument], private: &TokenStream) -> TokenStream {
+fn decode(arguments: &[Argument], private: &TokenStream) -> TokenStream {
     let names: Vec<Ident> = (0..arguments.len()).map(slot_name).collect();
     let slots = arguments.iter().map(|argument| argument::slot(argument, private));
     quote_spanned! {super::here()=>
@@ -97,7 +93,7 @@ pub(super) fn decode(arguments: &[Argument], private: &TokenStream) -> TokenStre
     }
 }
 
-pub(super) fn slot_name(index: usize) -> Ident {
+fn slot_name(index: usize) -> Ident {
     format_ident!("a{index}", span = super::here())
 }
 
@@ -112,4 +108,46 @@ fn values(call: &Call, get: impl Fn(&TokenStream) -> TokenStream) -> TokenStream
         }
     });
     quote_spanned!(here=> #(#values),*)
+}
+
+/// Emits the function that serves, usually `main`.
+///
+/// ```text
+/// fn main() -> ExitCode {
+///     async fn main(server: Server, db: PathBuf) -> Result<Server, Error> { … }
+///
+///     start(package!(), const { &[ArgumentEntry { … }] }, |server, input| {
+///         let mut a0 = slot::<PathBuf>();
+///         input.decode(&mut [&mut a0])?;
+///         let a0 = a0.take();
+///         Ok(Box::pin(async move { <Result<Server, Error> as IntoServer>::into_server(main(server, a0).await) }))
+///     })
+/// }
+/// ```
+pub(crate) fn server(server: &Server, function: &Function, private: &TokenStream) -> TokenStream {
+    let here = server.function.span().resolved_at(Span::mixed_site());
+    let Server { function: main, flags, output, asynchronous, server_span, .. } = server;
+    let slots: Vec<Ident> = (0..flags.len()).map(slot_name).collect();
+    let decode = decode(flags, private);
+    let value = Ident::new("server", server_span.resolved_at(Span::mixed_site()));
+    let values = flags
+        .iter()
+        .zip(&slots)
+        .map(|(flag, slot)| if flag.borrowed { quote_spanned!(here=> &#slot) } else { quote_spanned!(here=> #slot) });
+    let visibility = &function.visibility;
+    let wait = asynchronous.then(|| quote_spanned!(here=> .await));
+    let flags = slice(flags.iter().map(|flag| argument::argument(flag, private)));
+    quote_spanned! {here=>
+        #visibility fn #main() -> ::std::process::ExitCode {
+            #function
+
+            #private::start(#private::package!(), const { #flags }, |server, input| {
+                #decode
+                #(let #slots = #slots.take();)*
+                ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
+                    <#output as #private::IntoServer>::into_server(#main(#value #(, #values)*) #wait)
+                }))
+            })
+        }
+    }
 }

@@ -1,11 +1,10 @@
-use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 
 use super::{
-    argument::{annotated, rule},
-    docs::docs,
-    here, option, slice,
+    argument::{default, rule},
+    docs, here, option, slice,
 };
 use crate::model::{Choices, Default, Elicit, Field};
 
@@ -84,21 +83,11 @@ fn entry(field: &Field, private: &TokenStream) -> TokenStream {
     let Field { name, ty, .. } = field;
     let title = option(field.title.as_ref());
     let description = docs(&field.description);
-    let default = option(field.default.as_ref().map(|value| default(value, ty, private)));
+    let json = |value| quote_spanned!(here()=> #private::field_default_json(&#private::field_type::<#ty>(), &#value));
+    let default = option(field.default.as_ref().map(|value| default(value, ty, json, private)));
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
     quote_spanned! {here()=>
         #private::FormField::new(#name, #title, #description, &#private::field_type::<#ty>(), #default, #rules)
-    }
-}
-
-fn default(default: &Default, ty: &TokenStream, private: &TokenStream) -> TokenStream {
-    match default {
-        Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
-        Default::Expression(value) => {
-            let value = annotated(value, ty);
-            let ty = quote_spanned!(here()=> #private::field_type::<#ty>());
-            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::field_default_json(&#ty, &#value)))
-        }
     }
 }
 
@@ -115,13 +104,12 @@ fn check(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let json = option(json);
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
     let span = ty.span().resolved_at(here());
-    let private: TokenStream = private.clone().into_iter().map(|token| with_span(token, span)).collect();
+    let respanned = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    let private: TokenStream = private.clone().into_iter().map(respanned).collect();
     Some(quote_spanned!(span=> const _: () = #private::check_field(&#private::field_type::<#ty>(), #rules, #json);))
-}
-
-fn with_span(mut token: TokenTree, span: Span) -> TokenTree {
-    token.set_span(span);
-    token
 }
 
 /// Emits the implementation of `ElicitChoice` for an enum.

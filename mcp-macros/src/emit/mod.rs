@@ -2,28 +2,23 @@
 
 mod argument;
 mod call;
-mod collected;
-mod common;
-mod docs;
 #[cfg(feature = "ask")]
 mod elicit;
-mod prompt;
-mod resource;
-mod server;
-mod tool;
+mod entry;
+mod registration;
 
-pub(crate) use collected::{Entry, marker, tools};
+pub(crate) use call::server;
 #[cfg(feature = "ask")]
 pub(crate) use elicit::{elicit, elicit_stub};
-pub(crate) use prompt::prompt;
 #[cfg(feature = "ui")]
-pub(crate) use resource::page;
-pub(crate) use resource::resource;
-pub(crate) use server::server;
-pub(crate) use tool::tool;
+pub(crate) use entry::page;
+pub(crate) use entry::{Entry, entry};
+pub(crate) use registration::{marker, tools};
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
+
+use crate::syntax::{DocFragment, Docs};
 
 /// Returns the span of generated code. Names with it are hygienic and cause no lints.
 fn here() -> Span {
@@ -47,4 +42,20 @@ fn cow(borrowed: impl ToTokens) -> TokenStream {
 fn slice(items: impl IntoIterator<Item = impl ToTokens>) -> TokenStream {
     let items = items.into_iter();
     quote_spanned!(here()=> &[#(#items),*])
+}
+
+/// Emits a description as a single `&'static str`.
+fn docs(docs: &Docs) -> TokenStream {
+    let fragment = |fragment: &DocFragment| match fragment {
+        DocFragment::Text(text) => text.to_token_stream(),
+        DocFragment::Macro(text) => text.to_token_stream(),
+    };
+    match docs.fragments.as_slice() {
+        [] => "".to_token_stream(),
+        [one] => fragment(one),
+        several => {
+            let fragments = several.iter().map(fragment);
+            quote_spanned!(here()=> ::core::concat!(#(#fragments),*))
+        }
+    }
 }

@@ -1,15 +1,14 @@
 //! Arguments.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, LitStr, Path, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    EnclosingType, Kind, NamedFunction, flatten,
+    EnclosingType, Kind, NamedFunction,
     literal::Literal,
     rules::{Rule, Rules},
-    source_text::source_text,
-    type_class::{TypeClass, of_prelude, ungrouped},
+    types::{TypeClass, find_token, of_prelude, source_text, ungrouped},
 };
 use crate::{
     errors::Errors,
@@ -55,7 +54,7 @@ impl Argument {
         errors: &mut Errors,
     ) -> Self {
         let type_class = TypeClass::of(ty);
-        let flattened = flatten::check(kind, name, ty, &docs, &given, errors);
+        let flattened = check_flatten(kind, name, ty, &docs, &given, errors);
         let name_tokens = given.rename.as_ref().map_or(name.to_token_stream(), ToTokens::to_token_stream);
         let name = given.rename.take().map_or_else(|| name.unraw().to_string(), |rename| rename.value());
         if name.is_empty() {
@@ -175,7 +174,8 @@ pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
         return true;
     }
     let message = || format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(ty));
-    let Some(reference) = first_reference(ty.to_token_stream()) else {
+    let is_reference = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '&');
+    let Some(reference) = find_token(ty.to_token_stream(), &is_reference) else {
         let borrows = has_lifetime(ty.to_token_stream());
         if borrows {
             errors.help(ty, message(), "use a type that owns its data: without a lifetime, or with `'static`");
@@ -184,7 +184,7 @@ pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
     };
     let owned = source_text(ty).replace("&'static str", "String").replace("&str", "String");
     if owned.contains('&') {
-        errors.at(reference, message());
+        errors.at(reference.span(), message());
     } else {
         errors.help(ty, message(), format_args!("use `{owned}`"));
     }
@@ -203,19 +203,9 @@ fn optional_state(ty: &Type) -> Option<&Type> {
     }
 }
 
-fn first_reference(tokens: TokenStream) -> Option<Span> {
-    use proc_macro2::TokenTree;
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Punct(punct) if punct.as_char() == '&' => Some(punct.span()),
-        TokenTree::Group(group) => first_reference(group.stream()),
-        _ => None,
-    })
-}
-
 /// Returns whether the tokens contain a lifetime other than `'static`, and other than the lifetime of `Cow<'_, …>`,
 /// which is inferred as `'static`.
 fn has_lifetime(tokens: TokenStream) -> bool {
-    use proc_macro2::TokenTree;
     let (mut after_quote, mut of_cow) = (false, false);
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(name) if std::mem::take(&mut after_quote) => name != "static" && !(of_cow && name == "_"),
@@ -229,4 +219,66 @@ fn has_lifetime(tokens: TokenStream) -> bool {
             false
         }
     })
+}
+
+/// Returns the position of `flatten` if it is present and valid, and rejects options that have no effect on a flattened
+/// argument.
+fn check_flatten(
+    kind: Kind,
+    name: &Ident,
+    ty: &Type,
+    docs: &Docs,
+    given: &ArgumentSyntax,
+    errors: &mut Errors,
+) -> Option<Span> {
+    let (true, span) = given.flatten? else { return None };
+    if kind != Kind::Tool {
+        errors.at(span, format_args!("only an argument of a tool can be flattened, not {}", kind.argument()));
+        return None;
+    }
+    if TypeClass::of(ty) != TypeClass::Unknown {
+        errors.at(span, format_args!("`flatten` is not applicable to `{}`, only to structs", source_text(ty)));
+        return None;
+    }
+    if !docs.is_empty() {
+        let message = format!("the description of the flattened argument `{}` is never shown", name.unraw());
+        errors.help(name, message, "describe its fields or the tool instead");
+    }
+    let no_effect =
+        |option: &str| format!("`{option}` has no effect on a flattened argument\nhelp: add it to a field of the type");
+    if let Some((_, span)) = given.default {
+        errors.at(span, no_effect("default"));
+    }
+    let others: [(&str, &dyn ToTokens); 11] = [
+        ("range", &given.range),
+        ("length", &given.length),
+        ("pattern", &given.pattern),
+        ("format", &given.format),
+        ("examples", &given.examples.first()),
+        ("rename", &given.rename),
+        ("title", &given.title),
+        ("description", &given.description),
+        ("header", &given.header),
+        ("complete", &given.complete),
+        ("env", &given.env),
+    ];
+    for (option, tokens) in others.map(|(option, tokens)| (option, tokens.to_token_stream())) {
+        if !tokens.is_empty() {
+            errors.on(tokens, no_effect(option));
+        }
+    }
+    Some(span)
+}
+
+/// Rejects other arguments in addition to a flattened argument.
+pub(super) fn check_alone(arguments: &[Argument], errors: &mut Errors) {
+    if arguments.len() < 2 {
+        return;
+    }
+    for argument in arguments {
+        if let Some(span) = argument.flattened {
+            let message = format!("the flattened argument `{}` must be the only argument", argument.name);
+            errors.help_at(span, message, "make the other arguments fields of its type");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use syn::{Expr, ExprRange, RangeLimits};
 
-use super::{literal::Number, type_class::TypeClass};
+use super::{literal::Number, types::TypeClass};
 use crate::errors::Errors;
 
 /// A range of numbers.

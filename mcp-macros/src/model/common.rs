@@ -3,7 +3,7 @@
 use mcp_runtime_uri_template::check_meta_key;
 use syn::{Ident, LitStr, Path, ext::IdentExt};
 
-use super::{Call, EnclosingType, Execution, Kind, duration::milliseconds, literal::json, signature};
+use super::{Call, EnclosingType, Execution, Kind, literal::json, signature};
 use crate::{
     errors::Errors,
     syntax::{CommonSyntax, Docs, Function, IconSyntax, MetaSyntax, ScopeSyntax},
@@ -134,13 +134,9 @@ fn checked_icon(given: &IconSyntax, errors: &mut Errors) -> Icon {
 /// Checks the scopes that a function or a block requires.
 pub(super) fn checked_scopes(given: &[ScopeSyntax], errors: &mut Errors) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<String>> = Vec::new();
-    for scope in given {
-        let alternatives: &[LitStr] = match scope {
-            ScopeSyntax::One(scope) => std::slice::from_ref(scope),
-            ScopeSyntax::Any(alternatives) => alternatives,
-        };
+    for ScopeSyntax(alternatives) in given {
         let names = distinct("scope", alternatives, errors);
-        let valid = alternatives.iter().filter_map(|scope| checked_scope(scope, errors)).count();
+        let valid = alternatives.iter().filter(|scope| is_scope(scope, errors)).count();
         if groups.contains(&names) {
             errors.on(&alternatives[0], format_args!("duplicate scope `{}`", names.join("`, `")));
         } else if valid == alternatives.len() {
@@ -150,19 +146,19 @@ pub(super) fn checked_scopes(given: &[ScopeSyntax], errors: &mut Errors) -> Vec<
     groups
 }
 
-/// Checks a scope, which is a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
-fn checked_scope(scope: &LitStr, errors: &mut Errors) -> Option<String> {
+/// Returns whether a scope is valid: a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
+fn is_scope(scope: &LitStr, errors: &mut Errors) -> bool {
     let name = scope.value();
     if name == "offline_access" {
         errors.on(scope, "the scope `offline_access` concerns the authorization server and cannot be required");
-        return None;
+        return false;
     }
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
-        return Some(name);
+        return true;
     }
     let message = format!("invalid scope `{name}`, expected visible ASCII characters without `\"`, `\\` and spaces");
     errors.on(scope, message);
-    None
+    false
 }
 
 fn distinct(what: &str, given: &[LitStr], errors: &mut Errors) -> Vec<String> {
@@ -190,4 +186,50 @@ fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, Strin
         values.push((name, json(value, errors)));
     }
     values
+}
+
+/// Parses a duration such as `30s` and returns milliseconds.
+fn milliseconds(text: &str) -> Result<u64, &'static str> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("expected an integer and a unit: `ms`, `s`, `m` or `h`"),
+    };
+    let number: u64 = number.parse().map_err(|_| "expected an integer before the unit")?;
+    match number.checked_mul(unit) {
+        Some(0) => Err("expected a duration greater than zero"),
+        Some(milliseconds) => Ok(milliseconds),
+        None => Err("expected a shorter duration"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_positive_integers_with_a_unit_are_durations() {
+        for (text, expected) in [
+            ("30s", Some(30_000)),
+            ("500ms", Some(500)),
+            ("5m", Some(300_000)),
+            ("1h", Some(3_600_000)),
+            ("0s", None),
+            ("", None),
+            ("30", None),
+            ("s", None),
+            ("1.5s", None),
+            ("-1s", None),
+            ("30 s", None),
+            ("30sec", None),
+            ("99999999999999999999s", None),
+            ("18446744073709551615h", None),
+        ] {
+            assert_eq!(milliseconds(text).ok(), expected, "{text}");
+        }
+    }
 }

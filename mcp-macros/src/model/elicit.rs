@@ -8,7 +8,7 @@ use super::{
     Bound, EnclosingType, Kind, Rule,
     argument::{Default, default_of},
     rules::Rules,
-    type_class::TypeClass,
+    types::TypeClass,
 };
 use crate::{
     errors::Errors,

@@ -9,9 +9,8 @@ use syn::{Ident, LitStr, ReturnType, parse_quote};
 
 use super::{EnclosingType, Kind, Resource, literal::json_string, resource::subspan};
 use crate::{
-    crate_name,
     errors::{Errors, one_of},
-    nearest::nearest,
+    manifest,
     syntax::{Function, PageSyntax},
 };
 
@@ -33,12 +32,12 @@ pub(crate) struct Page {
 impl Page {
     /// Checks a page and returns it with its function.
     pub(crate) fn check(given: PageSyntax, errors: &mut Errors) -> (Self, Function) {
-        let PageSyntax { mut resource, file, connect, resources, frames, base_uris, .. } = given;
+        let PageSyntax { mut resource, file, origins, .. } = given;
         if let Some(uri) = &resource.uri {
             check_uri(uri, errors);
         }
-        let policy = checked_policy([&connect, &resources, &frames, &base_uris], errors);
-        let private = crate_name::private(resource.common.crate_path.as_ref());
+        let policy = checked_policy(&origins, errors);
+        let private = manifest::private_path(resource.common.crate_path.as_ref());
         define(&mut resource.function, file.as_ref(), &policy, &private, errors);
         for key in resource.common.meta.iter().map(|member| &member.key).filter(|key| key.value() == "ui") {
             errors.on(key, "the options of the page set the key `ui` of `meta`");
@@ -64,8 +63,8 @@ impl Page {
     }
 }
 
-/// Checks the declared origins, in the order of [`Use`].
-fn checked_policy(given: [&Vec<LitStr>; 4], errors: &mut Errors) -> Policy {
+/// Checks the declared origins, in the order of [`Use::ALL`].
+fn checked_policy(given: &[Vec<LitStr>; 4], errors: &mut Errors) -> Policy {
     let mut policy = Policy::default();
     for ((kind, option, _), literals) in Use::ALL.into_iter().zip(given) {
         for literal in literals {
@@ -102,12 +101,8 @@ fn check_uri(uri: &LitStr, errors: &mut Errors) {
         Some("") => errors.help(uri, "the URI of a page has no path", help),
         Some(_) => {
             if let Some(at) = value.find('{') {
-                errors.at(
-                    subspan(uri, at..at + 1),
-                    format_args!(
-                        "the URI of a page cannot have variables: tools name the page by its URI\nhelp: {help}"
-                    ),
-                );
+                let message = "the URI of a page cannot have variables: tools name the page by its URI";
+                errors.help_at(subspan(uri, at..at + 1), message, help);
             }
         }
         None => {
@@ -181,10 +176,7 @@ fn checked_permissions(given: &[Ident], errors: &mut Errors) -> Vec<String> {
         let names = || PERMISSIONS.iter().map(|(name, _)| *name);
         let Some((_, name)) = PERMISSIONS.iter().find(|(name, _)| permission == name) else {
             let message = format!("unknown permission `{permission}`, expected {}", one_of(names()));
-            match nearest(&permission.to_string(), names()) {
-                Some(nearest) => errors.help(permission, message, format_args!("did you mean `{nearest}`?")),
-                None => errors.on(permission, message),
-            }
+            errors.unknown(permission, message, &permission.to_string(), names());
             continue;
         };
         let member = format!(r#""{name}":{{}}"#);

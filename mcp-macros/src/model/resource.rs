@@ -4,13 +4,9 @@ use mcp_runtime_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{
-    Common, EnclosingType, Kind, NamedFunction, ParameterSource, common::checked_duration,
-    date_time::is_date_or_date_time, literal::Number,
-};
+use super::{Common, EnclosingType, Kind, NamedFunction, ParameterSource, common::checked_duration, literal::Number};
 use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
+    errors::{Errors, nearest, one_of},
     syntax::{CompleteSyntax, Function, ResourceSyntax},
 };
 
@@ -99,7 +95,7 @@ fn parts_of(kind: Kind, uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec
                 ("resource", help)
             }
         };
-        errors.at(Span::call_site(), format_args!("missing URI of the {subject}\nhelp: {help}"));
+        errors.help_at(Span::call_site(), format_args!("missing URI of the {subject}"), help);
         return None;
     };
     let report = |found: Vec<ParseError>| {
@@ -141,7 +137,7 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
             None => format!("add the parameter `{variable}: String` to `{function}`"),
         };
         let message = format!("`{function}` has no parameter for the template variable `{variable}`");
-        errors.at(span_of(uri, variable), format_args!("{message}\nhelp: {help}"));
+        errors.help_at(span_of(uri, variable), message, help);
     }
     for argument in arguments.iter().filter(|argument| is_free(&argument.name)) {
         let name = &argument.name;
@@ -249,8 +245,7 @@ fn checked_cache(
     match public {
         Some((true, span)) if has_scopes => reject_public(span, errors),
         Some((_, span)) if ttl.is_none() => {
-            let message = "`public` has no effect on contents that are not cached";
-            errors.at(span, format_args!("{message}\nhelp: add `ttl = \"5m\"`"));
+            errors.help_at(span, "`public` has no effect on contents that are not cached", "add `ttl = \"5m\"`");
         }
         _ => {}
     }
@@ -261,7 +256,7 @@ fn checked_cache(
 /// Reports that a resource with scopes is `public`.
 pub(super) fn reject_public(span: Span, errors: &mut Errors) {
     let message = "a resource that requires `scopes` cannot be `public`: shared caches do not check scopes";
-    errors.at(span, format_args!("{message}\nhelp: remove `public`"));
+    errors.help_at(span, message, "remove `public`");
 }
 
 fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {
@@ -299,4 +294,77 @@ fn checked_priority(given: &Expr, errors: &mut Errors) -> Option<f64> {
     let shown = quote::ToTokens::to_token_stream(given).to_string().replace(' ', "");
     errors.on(given, format_args!("the priority `{shown}` is outside the range `0.0..=1.0`"));
     None
+}
+
+/// Returns whether the text is a date, or a date and a time with an offset from UTC, in the profile of ISO 8601 of
+/// [RFC 3339](https://www.rfc-editor.org/rfc/rfc3339#section-5.6).
+fn is_date_or_date_time(text: &str) -> bool {
+    text.split_once('T').map_or_else(|| is_date(text), |(date, time)| is_date(date) && is_time_of_day(time))
+}
+
+fn is_date(text: &str) -> bool {
+    let [Some(year), Some(month), Some(day)] = fields(text, '-', [4, 2, 2]) else { return false };
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+/// Accepts a leap second in every minute, because its validity depends on the offset.
+fn is_time_of_day(text: &str) -> bool {
+    let Some(start) = text.find(['Z', '+', '-']) else { return false };
+    let (time, offset) = text.split_at(start);
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let has_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let is_offset = offset == "Z" || matches!(fields(&offset[1..], ':', [2, 2]), [Some(0..=23), Some(0..=59)]);
+    let is_time = matches!(fields(time, ':', [2, 2, 2]), [Some(0..=23), Some(0..=59), Some(0..=60)]);
+    is_time && has_fraction && is_offset
+}
+
+/// Reads numbers with fixed numbers of digits. The last one is `None` if there are further fields.
+fn fields<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> [Option<u16>; N] {
+    let mut parts = text.splitn(N, separator);
+    digits.map(|digits| {
+        let part = parts.next()?;
+        let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { part.parse().ok() } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_times_are_recognized() {
+        for (text, expected) in [
+            ("2025-01-12", true),
+            ("2024-02-29", true),
+            ("2025-01-12T15:00:58Z", true),
+            ("2025-01-12T15:00:58.123+02:00", true),
+            ("2025-01-12T15:00:58-11:30", true),
+            ("2023-02-29", false),
+            ("2025-13-01", false),
+            ("2025-00-01", false),
+            ("2025-1-1", false),
+            ("2025-01-12-01", false),
+            ("2025-01-12T15:00:58", false),
+            ("2025-01-12T15:00Z", false),
+            ("2025-01-12T24:00:00Z", false),
+            ("2025-01-12T15:00:58.Z", false),
+            ("2025-01-12T15:00:58+2:00", false),
+            ("2025-01-12T15:00:58Zulu", false),
+            ("2025-01-12 15:00:58Z", false),
+            ("2025-01-12T", false),
+            ("yesterday", false),
+            ("", false),
+        ] {
+            assert_eq!(is_date_or_date_time(text), expected, "{text}");
+        }
+    }
 }

@@ -8,12 +8,10 @@ use super::{
     Kind,
     bounds::{Length, Range},
     literal::{Literal, Number},
-    source_text::source_text,
-    type_class::TypeClass,
+    types::{TypeClass, source_text},
 };
 use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
+    errors::{Errors, nearest, one_of},
     syntax::ArgumentSyntax,
 };
 
@@ -61,36 +59,19 @@ impl Rules {
         ty: &syn::Type,
         errors: &mut Errors,
     ) -> Self {
-        let mut not_applicable = |tokens: &dyn ToTokens, rule: &str, types: &str| {
-            let ty = source_text(ty);
-            errors.on(tokens.to_token_stream(), format_args!("`{rule}` is not applicable to `{ty}`, only to {types}"));
-        };
-        if let Some(range) = given.range.as_ref().filter(|_| !type_class.has_range()) {
-            not_applicable(range, "range", "numbers");
-        }
-        if let Some(length) = given.length.as_ref().filter(|_| !type_class.has_length()) {
-            not_applicable(length, "length", "strings and arrays");
-        }
-        if let Some(pattern) = given.pattern.as_ref().filter(|_| !type_class.has_pattern()) {
-            not_applicable(pattern, "pattern", "strings");
-        }
-        if let Some(format) = given.format.as_ref().filter(|_| !type_class.has_format()) {
-            not_applicable(format, "format", "strings");
-        }
         let has_header = kind != Kind::Tool || TypeClass::has_header(ty);
-        if let Some(header) = given.header.as_ref().filter(|_| !has_header) {
-            not_applicable(header, "header", "strings, integers and `bool`");
-        }
+        let range = applicable(given.range, type_class.has_range(), "range", "numbers", ty, errors);
+        let length = applicable(given.length, type_class.has_length(), "length", "strings and arrays", ty, errors);
+        let pattern = applicable(given.pattern, type_class.has_pattern(), "pattern", "strings", ty, errors);
+        let format = applicable(given.format, type_class.has_format(), "format", "strings", ty, errors);
+        let header = applicable(given.header, has_header, "header", "strings, integers and `bool`", ty, errors);
         let mut rules = Self {
-            range: given
-                .range
-                .filter(|_| type_class.has_range())
-                .and_then(|range| Range::of_numbers(&range, type_class, errors)),
-            length: given.length.filter(|_| type_class.has_length()).and_then(|length| Length::check(&length, errors)),
-            pattern: given.pattern.filter(|_| type_class.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
-            format: given.format.filter(|format| type_class.has_format() && is_format(kind, format, errors)),
+            range: range.and_then(|range| Range::of_numbers(&range, type_class, errors)),
+            length: length.and_then(|length| Length::check(&length, errors)),
+            pattern: pattern.and_then(|pattern| regex(&pattern, errors)),
+            format: format.filter(|format| is_format(kind, format, errors)),
             examples: Vec::new(),
-            header: given.header.filter(|header| has_header && is_header(kind, header, errors)),
+            header: header.filter(|header| is_header(kind, header, errors)),
         };
         for example in &given.examples {
             match Literal::of(example) {
@@ -174,6 +155,22 @@ impl Rules {
         rules.extend(self.header.map(|header| Rule::Header(header.value())));
         rules
     }
+}
+
+/// Returns an option, or reports it if it is not applicable to the type.
+fn applicable<T: ToTokens>(
+    given: Option<T>,
+    is_applicable: bool,
+    rule: &str,
+    types: &str,
+    ty: &syn::Type,
+    errors: &mut Errors,
+) -> Option<T> {
+    if let Some(given) = given.as_ref().filter(|_| !is_applicable) {
+        let ty = source_text(ty);
+        errors.on(given, format_args!("`{rule}` is not applicable to `{ty}`, only to {types}"));
+    }
+    given.filter(|_| is_applicable)
 }
 
 /// Returns the expected kind of value if this literal does not have the type.

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Path, Type, spanned::Spanned};
 
-use super::{Argument, EnclosingType, Kind, ParameterSource, signature, source_text::source_text};
+use super::{Argument, EnclosingType, Kind, ParameterSource, signature, types::source_text};
 use crate::{
     errors::Errors,
     syntax::{Function, ServerSyntax},
@@ -56,13 +56,13 @@ impl Server {
         if let Some(runtime) = runtime_above {
             let help = format!("remove `{runtime}`: `#[server]` starts the runtime");
             let message = format!("`#[server]` cannot be combined with `{runtime}`");
-            errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
+            errors.help_at(Span::call_site(), message, help);
         }
         let name = function.signature.ident.clone();
         if beside_main {
             let help = "remove `main!()`: `#[server]` serves the annotated functions, too";
             let message = "`#[server]` cannot be combined with `main!()`: a program has one `main`";
-            errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
+            errors.help_at(Span::call_site(), message, help);
         }
         let server_span = check_server_parameter(&mut function, errors);
         let call = signature::check(Kind::Server, &EnclosingType::None, &mut function, None, errors);

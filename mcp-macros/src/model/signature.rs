@@ -2,16 +2,48 @@
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt};
+use syn::{
+    Attribute, GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt,
+};
 
 use super::{
-    Argument, Call, EnclosingType, Execution, Kind, ParameterSource, argument::reject_borrowed, flatten,
-    lifetimes::LifetimeParameters, source_text::source_text, type_class::ungrouped,
+    Argument, EnclosingType, Kind,
+    argument::{check_alone, reject_borrowed},
+    types::{find_token, grouped, source_text, ungrouped},
 };
 use crate::{
     errors::Errors,
     syntax::{Function, Parameter},
 };
+
+/// A checked function and its parameters.
+pub(crate) struct Call {
+    pub(crate) enclosing_type: EnclosingType,
+    pub(crate) function: Ident,
+    pub(crate) execution: Execution,
+    /// The sources of the values, in the order of the parameters.
+    pub(crate) parameters: Vec<ParameterSource>,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) output: TokenStream,
+    /// The `#[cfg]`s of the function.
+    pub(crate) conditions: Vec<Attribute>,
+}
+
+/// The way a function is executed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Execution {
+    Sync,
+    Blocking,
+    Async,
+}
+
+/// The source of the value of a parameter.
+pub(crate) enum ParameterSource {
+    /// The caller passes the argument with this index.
+    Caller(usize),
+    /// The server passes a reference: the name of the parameter and the type.
+    Server(String, TokenStream),
+}
 
 /// Checks the signature of a function.
 pub(super) fn check(
@@ -34,7 +66,7 @@ pub(super) fn check(
         parameters.extend(check_parameter(kind, enclosing_type, parameter, &mut arguments, errors));
     }
     check_conflicts(&arguments, errors);
-    flatten::check_alone(&arguments, errors);
+    check_alone(&arguments, errors);
     Call {
         enclosing_type: enclosing_type.clone(),
         function: function.signature.ident.clone(),
@@ -49,10 +81,8 @@ pub(super) fn check(
 fn execution(function: &Function, blocking: Option<(bool, Span)>, errors: &mut Errors) -> Execution {
     match (function.signature.asyncness.is_some(), blocking) {
         (true, Some((true, option))) => {
-            errors.at(
-                option,
-                "`blocking` cannot be combined with `async`\nhelp: remove `blocking`, or `async` from the function",
-            );
+            let message = "`blocking` cannot be combined with `async`";
+            errors.help_at(option, message, "remove `blocking`, or `async` from the function");
             Execution::Async
         }
         (true, _) => Execution::Async,
@@ -151,7 +181,7 @@ fn check_parameter(
         errors.on(condition, format_args!("a parameter of {} cannot be conditional", kind.subject()));
         return None;
     }
-    if let Some(existential) = find_impl(ty.to_token_stream()) {
+    if let Some(existential) = find_impl(&ty) {
         errors.help(
             existential,
             format_args!("{} cannot be generic: {} cannot specify types", kind.subject(), kind.input()),
@@ -266,9 +296,10 @@ fn output(
             quote_spanned!(here=> ())
         }
         ReturnType::Type(_, ty) => {
-            if let Some(existential) = find_impl(ty.to_token_stream()) {
+            if let Some(existential) = find_impl(ty) {
+                let is_future = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "Future");
                 let message = format!("the return type of {} cannot be `impl Trait`", kind.subject());
-                let help = if names_future(ty.to_token_stream()) {
+                let help = if find_token(ty.to_token_stream(), &is_future).is_some() {
                     "write an `async fn` instead of returning a future"
                 } else {
                     "name the type"
@@ -280,19 +311,40 @@ fn output(
     }
 }
 
-fn names_future(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == "Future",
-        TokenTree::Group(group) => names_future(group.stream()),
-        _ => false,
-    })
+/// Finds the `impl` of `impl Trait`.
+fn find_impl(ty: &Type) -> Option<TokenTree> {
+    find_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"))
 }
 
-/// Finds the `impl` of `impl Trait`.
-fn find_impl(tokens: TokenStream) -> Option<TokenTree> {
-    tokens.into_iter().find_map(|token| match &token {
-        TokenTree::Ident(ident) if ident == "impl" => Some(token),
-        TokenTree::Group(group) => find_impl(group.stream()),
-        _ => None,
-    })
+/// The lifetime parameters of a function, which have no meaning outside of its signature.
+struct LifetimeParameters(Vec<Ident>);
+
+impl LifetimeParameters {
+    fn of(function: &Function) -> Self {
+        let parameters = function.signature.generics.lifetimes();
+        Self(parameters.map(|parameter| parameter.lifetime.ident.clone()).collect())
+    }
+
+    /// Replaces each lifetime parameter with `'_`.
+    fn elide(&self, ty: Type) -> Type {
+        if self.0.is_empty() {
+            return ty;
+        }
+        syn::parse2(self.elided(ty.to_token_stream())).unwrap_or(ty)
+    }
+
+    fn elided(&self, tokens: TokenStream) -> TokenStream {
+        let mut after_quote = false;
+        let replace = |token| match token {
+            TokenTree::Ident(name) if std::mem::take(&mut after_quote) && self.0.contains(&name) => {
+                TokenTree::Ident(Ident::new("_", name.span()))
+            }
+            TokenTree::Group(group) => grouped(&group, self.elided(group.stream())),
+            other => {
+                after_quote = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '\'');
+                other
+            }
+        };
+        tokens.into_iter().map(replace).collect()
+    }
 }

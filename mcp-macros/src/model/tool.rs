@@ -6,7 +6,6 @@ use syn::{Expr, Ident, Lit, Path, ReturnType};
 use super::{Common, EnclosingType, Execution, Kind};
 use crate::{
     errors::{Errors, one_of},
-    nearest::nearest,
     syntax::{Function, MetaSyntax, ToolSyntax},
 };
 
@@ -16,10 +15,8 @@ const NO_CONTENT: &str = "a tool with a page must return content";
 /// A checked tool.
 pub(crate) struct Tool {
     pub(crate) common: Common,
-    pub(crate) read_only: Option<bool>,
-    pub(crate) destructive: Option<bool>,
-    pub(crate) idempotent: Option<bool>,
-    pub(crate) open_world: Option<bool>,
+    /// `read_only`, `destructive`, `idempotent` and `open_world`
+    pub(crate) hints: [Option<bool>; 4],
     pub(crate) task: TaskSupport,
     pub(crate) ui: Option<ToolUi>,
 }
@@ -57,19 +54,16 @@ impl TaskSupport {
 impl Tool {
     /// Checks a tool and returns it with its function.
     pub(crate) fn check(given: ToolSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
-        let ToolSyntax { mut function, common, read_only, destructive, idempotent, open_world, task, ui, visibility } =
-            given;
-        check_hints(read_only, destructive, errors);
+        let ToolSyntax { mut function, common, hints, task, ui, visibility } = given;
+        if let [Some((true, _)), Some((true, span)), ..] = hints {
+            errors.help_at(span, "`destructive` contradicts `read_only`", "remove one of the two");
+        }
         let ui = checked_ui(ui, &visibility, &common.meta, &function, errors);
-        let hint = |given: Option<(bool, Span)>| given.map(|(value, _)| value);
         let common = Common::check(Kind::Tool, enclosing_type, common, &mut function, errors);
         let tool = Self {
             task: task.map_or(TaskSupport::Forbidden, |task| check_task(task, common.call.execution, errors)),
             common,
-            read_only: hint(read_only),
-            destructive: hint(destructive),
-            idempotent: hint(idempotent),
-            open_world: hint(open_world),
+            hints: hints.map(|hint| hint.map(|(value, _)| value)),
             ui,
         };
         (tool, function)
@@ -81,13 +75,15 @@ fn check_task((value, span): (Option<Expr>, Span), execution: Execution, errors:
     let support = value.map_or(Some(TaskSupport::Optional), |value| read_task(&value, errors));
     let Some(support) = support else { return TaskSupport::Forbidden };
     match execution {
-        Execution::Sync => errors.at(
+        Execution::Sync => errors.help_at(
             span,
-            "a synchronous function cannot be a `task`: it blocks the server's thread until it returns\nhelp: add `blocking`, or make the function `async`",
+            "a synchronous function cannot be a `task`: it blocks the server's thread until it returns",
+            "add `blocking`, or make the function `async`",
         ),
-        Execution::Blocking if support == TaskSupport::Deferred => errors.at(
+        Execution::Blocking if support == TaskSupport::Deferred => errors.help_at(
             span,
-            "a `blocking` function cannot be a deferred task: it cannot call `ctx.become_task().await`\nhelp: make the function `async`",
+            "a `blocking` function cannot be a deferred task: it cannot call `ctx.become_task().await`",
+            "make the function `async`",
         ),
         Execution::Blocking | Execution::Async => {}
     }
@@ -102,10 +98,7 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
     let support = TaskSupport::VALUES.into_iter().find_map(|(name, support)| (name == text).then_some(support));
     if support.is_none() {
         let message = format!("unknown task support `{text}`, expected {}", one_of(known()));
-        match nearest(&text, known()) {
-            Some(nearest) => errors.help(value, message, format_args!("did you mean `{nearest}`?")),
-            None => errors.on(value, message),
-        }
+        errors.unknown(value, message, &text, known());
     }
     support
 }
@@ -125,10 +118,7 @@ fn checked_ui(
             "app" => &mut app,
             other => {
                 let message = format!("unknown visibility `{other}`, expected one of `model`, `app`");
-                match nearest(other, ["model", "app"]) {
-                    Some(nearest) => errors.help(name, message, format_args!("did you mean `{nearest}`?")),
-                    None => errors.on(name, message),
-                }
+                errors.unknown(name, message, other, ["model", "app"]);
                 continue;
             }
         };
@@ -160,10 +150,4 @@ fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
         r#"invalid value for the option `task`, expected `task`, `task = "required"` or `task = "deferred"`"#,
     );
     None
-}
-
-fn check_hints(read_only: Option<(bool, Span)>, destructive: Option<(bool, Span)>, errors: &mut Errors) {
-    if let (Some((true, _)), Some((true, span))) = (read_only, destructive) {
-        errors.at(span, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
-    }
 }

@@ -2,10 +2,10 @@
 
 use syn::{Path, Type};
 
-use super::{EnclosingType, Prompt, Resource, Tool, common::checked_scopes, resource::reject_public};
+use super::{Common, EnclosingType, Kind, Resource, Tool, common::checked_scopes, resource::reject_public};
 use crate::{
     errors::Errors,
-    syntax::{Method, ScopeSyntax},
+    syntax::{Function, Method, PromptSyntax, ScopeSyntax},
 };
 
 /// The annotated methods of a type.
@@ -15,11 +15,11 @@ pub(crate) struct Tools {
     pub(crate) crate_path: Option<Path>,
 }
 
-/// An annotated method.
+/// An annotated function or method.
 pub(crate) enum Entry {
     Tool(Tool),
     Resource(Box<Resource>),
-    Prompt(Prompt),
+    Prompt(Common),
 }
 
 impl Tools {
@@ -31,17 +31,15 @@ impl Tools {
         errors: &mut Errors,
     ) -> Self {
         let enclosing_type = EnclosingType::Impl(Box::new(ty.clone()));
-        let check = |method| match method {
-            Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &enclosing_type, errors).0),
-            Method::Resource(resource) => {
-                // Scopes of its own are checked with the resource.
-                let has_only_common = !scopes.is_empty() && resource.common.scopes.is_empty();
-                if let Some((true, span)) = resource.public.filter(|_| has_only_common) {
-                    reject_public(span, errors);
-                }
-                Entry::Resource(Box::new(Resource::check(*resource, &enclosing_type, errors).0))
+        let check = |method| {
+            // Scopes of its own are checked with the resource.
+            if let Method::Resource(resource) = &method
+                && let (Some((true, span)), true) = (resource.public, resource.common.scopes.is_empty())
+                && !scopes.is_empty()
+            {
+                reject_public(span, errors);
             }
-            Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &enclosing_type, errors).0),
+            Entry::check(method, &enclosing_type, errors).0
         };
         let mut entries: Vec<_> = methods.into_iter().map(check).collect();
         let scopes = checked_scopes(scopes, errors);
@@ -51,12 +49,39 @@ impl Tools {
 }
 
 impl Entry {
+    /// Checks an annotated function and returns it with its tokens.
+    pub(crate) fn check(given: Method, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
+        match given {
+            Method::Tool(tool) => {
+                let (tool, function) = Tool::check(*tool, enclosing_type, errors);
+                (Self::Tool(tool), function)
+            }
+            Method::Resource(resource) => {
+                let (resource, function) = Resource::check(*resource, enclosing_type, errors);
+                (Self::Resource(Box::new(resource)), function)
+            }
+            Method::Prompt(prompt) => {
+                let PromptSyntax { mut function, common } = *prompt;
+                let common = Common::check(Kind::Prompt, enclosing_type, common, &mut function, errors);
+                (Self::Prompt(common), function)
+            }
+        }
+    }
+
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            Self::Tool(tool) => &tool.common,
+            Self::Resource(resource) => &resource.common,
+            Self::Prompt(common) => common,
+        }
+    }
+
     /// Adds the scopes of the block to the scopes of the method.
     fn add_scopes(&mut self, scopes: &[Vec<String>]) {
         let common = match self {
             Self::Tool(tool) => &mut tool.common,
             Self::Resource(resource) => &mut resource.common,
-            Self::Prompt(prompt) => &mut prompt.common,
+            Self::Prompt(common) => common,
         };
         let own = std::mem::take(&mut common.scopes);
         common.scopes = scopes.to_vec();

@@ -1,14 +1,15 @@
-//! Options that tools, resources and prompts have in common.
+//! Options that tools, resources and prompts have in common, and prompts, which have no others.
 
 use proc_macro2::{Span, TokenStream};
 use syn::{
-    Expr, Ident, LitStr, Path, Token,
+    Expr, Ident, LitStr, Path, Token, braced, bracketed, parenthesized,
     parse::{Parse, ParseStream},
     punctuated::Punctuated,
+    token,
 };
 
 use super::{
-    JsonSyntax,
+    Function,
     options::{OptionSpec, Options, spec},
 };
 use crate::errors::Errors;
@@ -19,7 +20,7 @@ pub(super) const NAMES: [OptionSpec; 3] = [
     spec("description", r#"description = "For the model""#),
 ];
 
-pub(super) const OTHERS: [OptionSpec; 8] = [
+pub(super) static OTHERS: [OptionSpec; 8] = [
     spec("scopes", r#"scopes("notes:read", …)` or `scopes(any("notes:read", …), …)"#),
     spec("tags", r#"tags("a label", …)"#),
     spec("icon", r#"icon = "https://…"` or `icon("https://…", theme = dark, …)"#),
@@ -65,7 +66,7 @@ impl IconSyntax {
         Self {
             uri,
             mime: options.text("mime", errors),
-            sizes: options.texts("sizes", errors),
+            sizes: options.list("sizes", errors),
             theme: options.path("theme", errors),
         }
     }
@@ -97,33 +98,30 @@ impl Parse for IconItem {
             return Err(syn::Error::new(name.span(), "expected a string or `icon(…)`"));
         }
         let inner;
-        syn::parenthesized!(inner in input);
+        parenthesized!(inner in input);
         Ok(Self(inner.parse()?))
     }
 }
 
 /// `"scope"` or `any("scope", …)`
-pub(crate) enum ScopeSyntax {
-    One(LitStr),
-    Any(Vec<LitStr>),
-}
+pub(crate) struct ScopeSyntax(pub(crate) Vec<LitStr>);
 
 impl Parse for ScopeSyntax {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         if input.peek(LitStr) {
-            return Ok(Self::One(input.parse()?));
+            return Ok(Self(vec![input.parse()?]));
         }
         let name: Ident = input.parse()?;
         if name != "any" {
             return Err(syn::Error::new(name.span(), "expected a string or `any(…)`"));
         }
         let alternatives;
-        syn::parenthesized!(alternatives in input);
+        parenthesized!(alternatives in input);
         if alternatives.is_empty() {
             return Err(alternatives.error("expected a string"));
         }
         let alternatives = Punctuated::<LitStr, Token![,]>::parse_terminated(&alternatives)?;
-        Ok(Self::Any(alternatives.into_iter().collect()))
+        Ok(Self(alternatives.into_iter().collect()))
     }
 }
 
@@ -150,12 +148,69 @@ impl CommonSyntax {
             title: options.text("title", errors),
             description: options.text_or_macro("description", errors),
             scopes: options.list("scopes", errors),
-            tags: options.texts("tags", errors),
+            tags: options.list("tags", errors),
             icons: icons.into_iter().map(|icon| IconSyntax::read(icon, errors)).collect(),
             timeout: options.text("timeout", errors),
             blocking: options.boolean("blocking", errors),
             meta: options.list("meta", errors),
             crate_path: options.path("crate", errors),
         }
+    }
+}
+
+/// A JSON value, whose numbers, strings and booleans are Rust literals.
+pub(crate) enum JsonSyntax {
+    Null,
+    Literal(Expr),
+    Array(Punctuated<JsonSyntax, Token![,]>),
+    Object(Punctuated<JsonMember, Token![,]>),
+}
+
+/// `"key": value`
+pub(crate) struct JsonMember {
+    pub(crate) key: LitStr,
+    pub(crate) value: JsonSyntax,
+}
+
+impl Parse for JsonSyntax {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let inner;
+        if input.peek(token::Brace) {
+            braced!(inner in input);
+            return Ok(Self::Object(Punctuated::parse_terminated(&inner)?));
+        }
+        if input.peek(token::Bracket) {
+            bracketed!(inner in input);
+            return Ok(Self::Array(Punctuated::parse_terminated(&inner)?));
+        }
+        let value = input.parse()?;
+        match &value {
+            Expr::Path(path) if path.path.is_ident("null") => Ok(Self::Null),
+            _ => Ok(Self::Literal(value)),
+        }
+    }
+}
+
+impl Parse for JsonMember {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let key = input.parse()?;
+        input.parse::<Token![:]>()?;
+        Ok(Self { key, value: input.parse()? })
+    }
+}
+
+pub(super) static PROMPT: [&[OptionSpec]; 2] = [&NAMES, &OTHERS];
+
+/// The parsed options and function of `#[prompt]`.
+pub(crate) struct PromptSyntax {
+    pub(crate) function: Function,
+    pub(crate) common: CommonSyntax,
+}
+
+impl PromptSyntax {
+    pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        let mut options = Options::new("prompt", PROMPT.into_iter().flatten());
+        options.read(given, errors);
+        Self { function, common: CommonSyntax::read(&mut options, errors) }
     }
 }

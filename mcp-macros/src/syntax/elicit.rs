@@ -103,16 +103,7 @@ impl FieldSyntax {
         reject_arg(attributes, errors);
         let mut options = Options::new("elicit", &FIELD);
         read_into(&mut options, attributes, errors);
-        let options = ArgumentSyntax {
-            default: options.optional_value("default", errors),
-            range: options.value("range", errors),
-            length: options.value("length", errors),
-            format: options.text("format", errors),
-            rename: options.text("rename", errors),
-            title: options.text("title", errors),
-            description: options.text_or_macro("description", errors),
-            ..ArgumentSyntax::default()
-        };
+        let options = ArgumentSyntax::of(&mut options, errors);
         Self { name, ty, docs: Docs::read(attributes), options }
     }
 }
@@ -128,8 +119,7 @@ impl VariantSyntax {
 
 /// Parses the options of the item itself.
 fn read(attributes: &[Attribute], known: &'static [OptionSpec], errors: &mut Errors) -> Options {
-    static OTHERS: [OptionSpec; 8] = common::OTHERS;
-    let of_all = OTHERS.iter().filter(|known| known.name == "crate");
+    let of_all = common::OTHERS.iter().filter(|known| known.name == "crate");
     let mut options = Options::new("elicit", known.iter().chain(of_all));
     read_into(&mut options, attributes, errors);
     options
@@ -149,10 +139,5 @@ fn reject_arg(attributes: &[Attribute], errors: &mut Errors) {
 }
 
 fn read_into(options: &mut Options, attributes: &[Attribute], errors: &mut Errors) {
-    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("elicit")) {
-        match &attribute.meta {
-            Meta::List(list) => options.read(list.tokens.clone(), errors),
-            meta => errors.on(meta, "expected options: `#[elicit(name = value, …)]`"),
-        }
-    }
+    options.read_attributes(attributes.iter().filter(|attribute| attribute.path().is_ident("elicit")), errors);
 }

@@ -1,14 +1,17 @@
-//! Functions without the attributes of the macros.
+//! Functions without the attributes of the macros, and their parameters with the options of `#[arg(…)]`.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Expr, ExprLit, FnArg, ImplItemFn, Lit, LitStr, Meta, MetaNameValue, Pat, Receiver, Signature, Type,
-    Visibility,
+    Attribute, Expr, ExprLit, FnArg, ImplItemFn, Item, Lit, LitStr, Meta, MetaNameValue, Pat, Path, Receiver,
+    Signature, Type, Visibility,
     parse::{Parse, ParseStream},
 };
 
-use super::{ArgumentSyntax, Docs};
+use super::{
+    Docs, Kind,
+    options::{OptionSpec, Options, spec},
+};
 use crate::errors::Errors;
 
 /// The keywords of items inside of which `Self` may have a meaning of its own.
@@ -38,6 +41,30 @@ pub(crate) struct Parameter {
 }
 
 impl Function {
+    /// Parses a function outside of an `impl` block.
+    pub(crate) fn read(kind: Kind, item: TokenStream, errors: &mut Errors) -> Option<Self> {
+        let attribute = kind.attribute();
+        let mut raw: RawFunction = match syn::parse2(item.clone()) {
+            Ok(raw) => raw,
+            Err(error) => {
+                match syn::parse2(item) {
+                    Ok(Item::Fn(_)) | Err(_) => errors.push(error),
+                    Ok(Item::Impl(_)) => {
+                        let message = format!("`{attribute}` can only be applied to a function");
+                        let help = "annotate the `impl` block with `#[tools]`, and its methods with";
+                        errors.help_at(Span::call_site(), message, format_args!("{help} `{attribute}`"));
+                    }
+                    Ok(_) => {
+                        errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))
+                    }
+                }
+                return None;
+            }
+        };
+        raw.take_kinds().iter().for_each(|other| reject_second_kind(other, errors));
+        Some(Self::new(raw, errors))
+    }
+
     /// Parses a function and removes the attributes of the macros from its parameters.
     pub(super) fn new(raw: RawFunction, errors: &mut Errors) -> Self {
         let RawFunction { mut attributes, visibility, mut signature, body } = raw;
@@ -137,10 +164,7 @@ pub(crate) struct RawFunction {
 impl RawFunction {
     /// Removes and returns the attributes `tool`, `resource` and `prompt`.
     pub(super) fn take_kinds(&mut self) -> Vec<Attribute> {
-        let is_kind = |attribute: &Attribute| kind_of(attribute).is_some();
-        let (kinds, others) = std::mem::take(&mut self.attributes).into_iter().partition(is_kind);
-        self.attributes = others;
-        kinds
+        self.attributes.extract_if(.., |attribute| kind_of(attribute).is_some()).collect()
     }
 }
 
@@ -186,10 +210,21 @@ fn enclosing_self(tokens: TokenStream) -> Option<Ident> {
     None
 }
 
-/// Returns `tool`, `resource` or `prompt` if that is the name of the attribute.
-pub(super) fn kind_of(attribute: &Attribute) -> Option<&'static str> {
-    let last = &attribute.path().segments.last()?.ident;
-    ["tool", "resource", "prompt"].into_iter().find(|kind| last == kind && attribute.path().segments.len() <= 2)
+/// Returns the kind of function that an attribute defines, if that is one of the kinds of methods.
+pub(super) fn kind_of(attribute: &Attribute) -> Option<Kind> {
+    let segments = &attribute.path().segments;
+    let last = segments.last().filter(|_| segments.len() <= 2)?;
+    let kinds = [("tool", Kind::Tool), ("resource", Kind::Resource), ("prompt", Kind::Prompt)];
+    kinds.into_iter().find_map(|(name, kind)| (last.ident == name).then_some(kind))
+}
+
+/// Rejects a second attribute of the macros.
+pub(super) fn reject_second_kind(attribute: &Attribute, errors: &mut Errors) {
+    errors.help(
+        attribute.path(),
+        "a function can be only one of `tool`, `resource` and `prompt`",
+        "write a second function that calls the first",
+    );
 }
 
 fn is_ours(attribute: &Attribute) -> bool {
@@ -198,4 +233,65 @@ fn is_ours(attribute: &Attribute) -> bool {
 
 fn is_condition(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
+}
+
+pub(super) static ARGUMENT: [OptionSpec; 13] = [
+    spec("default", "default` or `default = 10"),
+    spec("range", "range = 1..=100"),
+    spec("length", "length = 1..=80"),
+    spec("pattern", r#"pattern = "^[a-z]+$""#),
+    spec("format", r#"format = "date-time""#),
+    spec("examples", r#"examples("one", "two", …)"#),
+    spec("rename", r#"rename = "aName""#),
+    spec("title", r#"title = "For people""#),
+    spec("description", r#"description = "For the model""#),
+    spec("header", r#"header = "Region""#),
+    spec("complete", "complete = path::to::function"),
+    spec("env", r#"env = "VARIABLE""#),
+    spec("flatten", "flatten` or `flatten = true"),
+];
+
+/// The parsed options of a parameter.
+pub(crate) struct ArgumentSyntax {
+    /// The optional value and the position of the option.
+    pub(crate) default: Option<(Option<Expr>, Span)>,
+    pub(crate) range: Option<Expr>,
+    pub(crate) length: Option<Expr>,
+    pub(crate) pattern: Option<LitStr>,
+    pub(crate) format: Option<LitStr>,
+    pub(crate) examples: Vec<Expr>,
+    pub(crate) rename: Option<LitStr>,
+    pub(crate) title: Option<LitStr>,
+    pub(crate) description: Option<Expr>,
+    pub(crate) header: Option<LitStr>,
+    pub(crate) complete: Option<Path>,
+    pub(crate) env: Option<LitStr>,
+    pub(crate) flatten: Option<(bool, Span)>,
+}
+
+impl ArgumentSyntax {
+    fn read(attributes: &[Attribute], errors: &mut Errors) -> Self {
+        let mut options = Options::new("arg", &ARGUMENT);
+        options.read_attributes(attributes, errors);
+        Self::of(&mut options, errors)
+    }
+
+    /// Reads the options of a parameter or of a field, which supports only some of them.
+    pub(super) fn of(options: &mut Options, errors: &mut Errors) -> Self {
+        Self {
+            default: options.optional_value("default", errors),
+            range: options.value("range", errors),
+            length: options.value("length", errors),
+            pattern: options.text("pattern", errors),
+            format: options.text("format", errors),
+            examples: options.list("examples", errors),
+            rename: options.text("rename", errors),
+            title: options.text("title", errors),
+            description: options.text_or_macro("description", errors),
+            header: options.text("header", errors),
+            complete: options.path("complete", errors),
+            env: options.text("env", errors),
+            flatten: options.boolean("flatten", errors),
+        }
+    }
 }

@@ -1,35 +1,85 @@
 //! The first stage: parsed options and functions, not yet checked.
 
-mod argument;
 mod common;
 mod docs;
 #[cfg(feature = "ask")]
 mod elicit;
 mod function;
-mod json;
 mod options;
-mod prompt;
 mod resource;
 mod server;
-mod tool;
 mod tools;
 #[cfg(feature = "ui")]
 mod ui;
 
-pub(crate) use argument::ArgumentSyntax;
-pub(crate) use common::{CommonSyntax, IconSyntax, MetaSyntax, ScopeSyntax};
+pub(crate) use common::{CommonSyntax, IconSyntax, JsonMember, JsonSyntax, MetaSyntax, PromptSyntax, ScopeSyntax};
 pub(crate) use docs::{DocFragment, Docs};
 #[cfg(feature = "ask")]
 pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
-pub(crate) use function::{Function, Parameter};
-pub(crate) use json::{JsonMember, JsonSyntax};
-pub(crate) use prompt::PromptSyntax;
+pub(crate) use function::{ArgumentSyntax, Function, Parameter};
 pub(crate) use resource::{CompleteSyntax, ResourceSyntax};
 pub(crate) use server::ServerSyntax;
-pub(crate) use tool::ToolSyntax;
-pub(crate) use tools::{Method, ToolsSyntax};
+pub(crate) use tools::{Method, ToolSyntax, ToolsSyntax};
 #[cfg(feature = "ui")]
 pub(crate) use ui::PageSyntax;
+
+/// The kind of item that a macro defines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tool,
+    Resource,
+    Page,
+    Prompt,
+    Server,
+    Form,
+}
+
+impl Kind {
+    /// Returns the kind with its article, for messages.
+    pub(crate) fn subject(self) -> &'static str {
+        match self {
+            Self::Tool => "a tool",
+            Self::Resource => "a resource",
+            Self::Page => "a page",
+            Self::Prompt => "a prompt",
+            Self::Server => "a `#[server]` function",
+            Self::Form => "a form",
+        }
+    }
+
+    /// Returns the term for a parameter that the caller provides.
+    pub(crate) fn argument(self) -> &'static str {
+        match self {
+            Self::Tool => "an argument of a tool",
+            Self::Resource => "an argument of a resource",
+            Self::Page => "an argument of a page",
+            Self::Prompt => "an argument of a prompt",
+            Self::Server => "a command-line flag",
+            Self::Form => "a field of a form",
+        }
+    }
+
+    /// Returns the term for the input that contains the arguments.
+    pub(crate) fn input(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Resource | Self::Page | Self::Prompt => "a request",
+            Self::Server => "a command line",
+            Self::Form => "an answer",
+        }
+    }
+
+    /// Returns the attribute as written.
+    pub(crate) fn attribute(self) -> &'static str {
+        match self {
+            Self::Tool => "#[tool]",
+            Self::Resource => "#[resource]",
+            Self::Page => "#[ui]",
+            Self::Prompt => "#[prompt]",
+            Self::Server => "#[server]",
+            Self::Form => "#[derive(Elicit)]",
+        }
+    }
+}
 
 /// A heading in the documentation of a macro, and the names of the options in the table below it.
 #[cfg(test)]
@@ -52,9 +102,9 @@ pub(crate) fn option_tables() -> Vec<(&'static str, Vec<OptionTable>)> {
         vec![of_type, table("Options of fields", &[&elicit::FIELD]), table("Options of variants", &[&elicit::VARIANT])]
     };
     vec![
-        ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&argument::KNOWN])]),
+        ("tool", vec![table("Options", &tools::TOOL), table("Options of parameters", &[&function::ARGUMENT])]),
         ("resource", vec![table("Options", &resource::KNOWN)]),
-        ("prompt", vec![table("Options", &prompt::KNOWN)]),
+        ("prompt", vec![table("Options", &common::PROMPT)]),
         ("tools", vec![("Options".to_owned(), vec!["scopes".to_owned(), "crate".to_owned()])]),
         #[cfg(feature = "ask")]
         ("elicit", elicit),

@@ -3,18 +3,15 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
-    Expr, Ident, Lit, LitStr, Path, Token, UnOp,
+    Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, Path, Token, UnOp,
     ext::IdentExt,
-    parse::{ParseStream, Parser},
+    parse::{Parse, ParseStream, Parser},
     punctuated::Punctuated,
     spanned::Spanned,
     token,
 };
 
-use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
-};
+use crate::errors::{Errors, one_of};
 
 /// A supported option of an attribute, with an example for messages.
 pub(super) struct OptionSpec {
@@ -124,6 +121,20 @@ impl Options {
         errors.keep(result);
     }
 
+    /// Parses the lists of options in attributes.
+    pub(super) fn read_attributes<'a>(
+        &mut self,
+        attributes: impl IntoIterator<Item = &'a Attribute>,
+        errors: &mut Errors,
+    ) {
+        for attribute in attributes {
+            match &attribute.meta {
+                Meta::List(list) => self.read(list.tokens.clone(), errors),
+                meta => errors.on(meta, format_args!("expected options: `#[{}(name = value, …)]`", self.attribute)),
+            }
+        }
+    }
+
     fn add(&mut self, given: GivenOption, errors: &mut Errors) {
         let name = given.name.unraw().to_string();
         let known = || self.known.iter().map(|known| known.name);
@@ -132,13 +143,10 @@ impl Options {
             let message = format!("unknown `{}` option `{name}`, expected {expected}", self.attribute);
             let other = OTHER_NAMES.iter().find(|(other, _)| *other == name).map(|(_, known)| *known);
             let needless = NEEDLESS.iter().find(|(other, _)| self.attribute == "arg" && *other == name);
-            return match (self.spec(other), needless, nearest(&name, known())) {
-                (Some(known), ..) => errors.help(&given.name, message, format_args!("write `{}`", known.example)),
-                (None, Some((_, help)), _) => errors.help(&given.name, message, help),
-                (None, None, Some(nearest)) => {
-                    errors.help(&given.name, message, format_args!("did you mean `{nearest}`?"));
-                }
-                (None, None, None) => errors.on(&given.name, message),
+            return match (self.spec(other), needless) {
+                (Some(known), _) => errors.help(&given.name, message, format_args!("write `{}`", known.example)),
+                (None, Some((_, help))) => errors.help(&given.name, message, help),
+                (None, None) => errors.unknown(&given.name, message, &name, known()),
             };
         }
         if self.given.iter().any(|other| other.name.unraw() == name) {
@@ -148,131 +156,105 @@ impl Options {
     }
 
     pub(super) fn text(&mut self, name: &str, errors: &mut Errors) -> Option<LitStr> {
-        let given = self.take(name)?;
-        match &given.value {
-            OptionValue::Single(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => {
-                match literal.lit.clone() {
-                    Lit::Str(text) => Some(text),
-                    _ => None,
-                }
-            }
-            _ => self.invalid_value(&given, errors),
-        }
+        self.take(name, errors, |given| match &given.value {
+            OptionValue::Single(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => Some(text.clone()),
+            _ => None,
+        })
     }
 
     /// Reads a string, a constant, or a macro such as `include_str!("…")`.
     pub(super) fn text_or_macro(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
-        let given = self.take(name)?;
-        match &given.value {
-            OptionValue::Single(value @ (Expr::Macro(_) | Expr::Path(_))) => Some(value.clone()),
-            OptionValue::Single(value @ Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => {
-                Some(value.clone())
-            }
-            _ => self.invalid_value(&given, errors),
-        }
+        self.take(name, errors, |given| match &given.value {
+            OptionValue::Single(
+                value @ (Expr::Macro(_) | Expr::Path(_) | Expr::Lit(ExprLit { lit: Lit::Str(_), .. })),
+            ) => Some(value.clone()),
+            _ => None,
+        })
     }
 
     /// Reads `name`, `name = true` or `name = false`.
     pub(super) fn boolean(&mut self, name: &str, errors: &mut Errors) -> Option<(bool, Span)> {
-        let given = self.take(name)?;
-        match &given.value {
+        self.take(name, errors, |given| match &given.value {
             OptionValue::None => Some((true, given.name.span())),
-            OptionValue::Single(Expr::Lit(literal)) if matches!(literal.lit, Lit::Bool(_)) => match &literal.lit {
-                Lit::Bool(value) => Some((value.value, given.name.span())),
-                _ => None,
-            },
-            _ => self.invalid_value(&given, errors),
-        }
+            OptionValue::Single(Expr::Lit(ExprLit { lit: Lit::Bool(value), .. })) => {
+                Some((value.value, given.name.span()))
+            }
+            _ => None,
+        })
     }
 
     pub(super) fn value(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
-        let given = self.take(name)?;
-        match given.value {
-            OptionValue::Single(value) => Some(value),
-            _ => self.invalid_value(&given, errors),
-        }
+        self.take(name, errors, |given| match &given.value {
+            OptionValue::Single(value) => Some(value.clone()),
+            _ => None,
+        })
     }
 
     /// Reads `name` or `name = value`.
     pub(super) fn optional_value(&mut self, name: &str, errors: &mut Errors) -> Option<(Option<Expr>, Span)> {
-        let given = self.take(name)?;
-        match given.value {
+        self.take(name, errors, |given| match &given.value {
             OptionValue::None => Some((None, given.name.span())),
-            OptionValue::Single(value) => Some((Some(value), given.name.span())),
-            OptionValue::List(_) => self.invalid_value(&given, errors),
-        }
+            OptionValue::Single(value) => Some((Some(value.clone()), given.name.span())),
+            OptionValue::List(_) => None,
+        })
     }
 
     pub(super) fn path(&mut self, name: &str, errors: &mut Errors) -> Option<Path> {
-        let given = self.take(name)?;
-        match given.value {
-            OptionValue::Single(Expr::Path(path)) if path.qself.is_none() => Some(path.path),
-            _ => self.invalid_value(&given, errors),
-        }
+        self.take(name, errors, |given| match &given.value {
+            OptionValue::Single(Expr::Path(path)) if path.qself.is_none() => Some(path.path.clone()),
+            _ => None,
+        })
     }
 
     /// Reads `name = value` or `name(value)`.
-    pub(super) fn parsed<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Option<T> {
-        let given = self.take(name)?;
-        match (&given.value, syn::parse2(given.tokens())) {
-            (OptionValue::Single(_) | OptionValue::List(_), Ok(value)) => Some(value),
-            _ => self.invalid_value(&given, errors),
-        }
+    pub(super) fn parsed<T: Parse>(&mut self, name: &str, errors: &mut Errors) -> Option<T> {
+        self.take(name, errors, |given| match &given.value {
+            OptionValue::None => None,
+            OptionValue::Single(_) | OptionValue::List(_) => syn::parse2(given.tokens()).ok(),
+        })
     }
 
     pub(super) fn number(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
-        let given = self.take(name)?;
-        match &given.value {
+        self.take(name, errors, |given| match &given.value {
             OptionValue::Single(value) if is_number(value) => Some(value.clone()),
-            _ => self.invalid_value(&given, errors),
-        }
-    }
-
-    pub(super) fn texts(&mut self, name: &str, errors: &mut Errors) -> Vec<LitStr> {
-        self.list(name, errors)
+            _ => None,
+        })
     }
 
     /// Reads `name(value, …)`. Returns an empty list if the option is absent.
-    pub(super) fn list<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
-        let Some(given) = self.take(name) else { return Vec::new() };
-        let values = match &given.value {
-            OptionValue::List(values) => Punctuated::<T, Token![,]>::parse_terminated.parse2(values.clone()).ok(),
-            _ => None,
-        };
-        match values {
-            Some(values) if !values.is_empty() => values.into_iter().collect(),
-            _ => self.invalid_value(&given, errors).unwrap_or_default(),
-        }
+    pub(super) fn list<T: Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
+        let values = self.take(name, errors, |given| {
+            let OptionValue::List(values) = &given.value else { return None };
+            let values = Punctuated::<T, Token![,]>::parse_terminated.parse2(values.clone()).ok()?;
+            (!values.is_empty()).then(|| values.into_iter().collect())
+        });
+        values.unwrap_or_default()
     }
 
     /// Reads `name = [value, …]`.
-    pub(super) fn array<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
-        let Some(given) = self.take(name) else { return Vec::new() };
-        let OptionValue::Single(Expr::Array(array)) = &given.value else {
-            return self.invalid_value(&given, errors).unwrap_or_default();
-        };
-        let values: Option<Vec<T>> =
-            array.elems.iter().map(|value| syn::parse2(value.to_token_stream()).ok()).collect();
-        match values {
-            Some(values) if !values.is_empty() => values,
-            _ => self.invalid_value(&given, errors).unwrap_or_default(),
+    pub(super) fn array<T: Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
+        let values = self.take(name, errors, |given| {
+            let OptionValue::Single(Expr::Array(array)) = &given.value else { return None };
+            let values = array.elems.iter().map(|value| syn::parse2(value.to_token_stream()));
+            values.collect::<syn::Result<Vec<T>>>().ok().filter(|values| !values.is_empty())
+        });
+        values.unwrap_or_default()
+    }
+
+    /// Removes an option and reads its value. Reports an error if `read` returns `None`.
+    fn take<T>(&mut self, name: &str, errors: &mut Errors, read: impl FnOnce(&GivenOption) -> Option<T>) -> Option<T> {
+        let index = self.given.iter().position(|given| given.name.unraw() == name)?;
+        let given = self.given.swap_remove(index);
+        let value = read(&given);
+        if value.is_none() {
+            let example = self.spec(Some(name)).map_or("", |known| known.example);
+            errors.on(given.tokens(), format_args!("invalid value for the option `{name}`, expected `{example}`"));
         }
+        value
     }
 
     fn spec(&self, name: Option<&str>) -> Option<&'static OptionSpec> {
         self.known.iter().find(|known| Some(known.name) == name).copied()
-    }
-
-    fn take(&mut self, name: &str) -> Option<GivenOption> {
-        let index = self.given.iter().position(|given| given.name.unraw() == name)?;
-        Some(self.given.swap_remove(index))
-    }
-
-    fn invalid_value<T>(&self, given: &GivenOption, errors: &mut Errors) -> Option<T> {
-        let name = given.name.unraw().to_string();
-        let example = self.spec(Some(&name)).map_or("", |known| known.example);
-        errors.on(given.tokens(), format_args!("invalid value for the option `{name}`, expected `{example}`"));
-        None
     }
 }
 

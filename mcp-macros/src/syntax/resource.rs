@@ -62,8 +62,15 @@ impl ResourceSyntax {
         let mut options = Options::new("resource", KNOWN.into_iter().flatten());
         let (uri, rest) = uri_and_rest(given, r#"write `#[resource("notes://all")]`"#, errors);
         options.read(rest, errors);
-        let common = CommonSyntax::read(&mut options, errors);
+        Self::of(uri, function, &mut options, errors)
+    }
+
+    /// Reads the options of a resource or of a page, which supports only some of them.
+    pub(super) fn of(uri: Option<LitStr>, function: Function, options: &mut Options, errors: &mut Errors) -> Self {
         Self {
+            function,
+            common: CommonSyntax::read(options, errors),
+            uri,
             mime: options.text("mime", errors),
             size: options.number("size", errors),
             audience: options.list("audience", errors),
@@ -73,25 +80,6 @@ impl ResourceSyntax {
             public: options.boolean("public", errors),
             list: options.path("list", errors),
             complete: options.list("complete", errors),
-            ..Self::new(function, common, uri)
-        }
-    }
-
-    /// Creates a resource without options of its own.
-    pub(super) fn new(function: Function, common: CommonSyntax, uri: Option<LitStr>) -> Self {
-        Self {
-            function,
-            common,
-            uri,
-            mime: None,
-            size: None,
-            audience: Vec::new(),
-            priority: None,
-            last_modified: None,
-            ttl: None,
-            public: None,
-            list: None,
-            complete: Vec::new(),
         }
     }
 }

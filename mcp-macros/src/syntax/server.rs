@@ -5,10 +5,7 @@ use std::fs;
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Item, Path};
 
-use super::{
-    Function, common,
-    options::{OptionSpec, Options},
-};
+use super::{Function, common, options::Options};
 use crate::errors::Errors;
 
 /// The parsed options and function of `#[server]`.
@@ -34,7 +31,7 @@ impl ServerSyntax {
             runtimes,
             runtime_above: runtime_above(&source, line),
             beside_main: is_main && contains_main(&source),
-            crate_path: only_crate("server", given, errors),
+            crate_path: only_crate(given, errors),
         }
     }
 }
@@ -79,10 +76,9 @@ fn contains_main(source: &str) -> bool {
     source.contains("main!") && syn::parse_file(source).is_ok_and(|file| file.items.iter().any(is_main))
 }
 
-/// Parses the options of an attribute whose only option is `crate`.
-fn only_crate(attribute: &'static str, given: TokenStream, errors: &mut Errors) -> Option<Path> {
-    static OTHERS: [OptionSpec; 8] = common::OTHERS;
-    let mut options = Options::new(attribute, OTHERS.iter().filter(|known| known.name == "crate"));
+/// Parses the options, of which `crate` is the only one.
+fn only_crate(given: TokenStream, errors: &mut Errors) -> Option<Path> {
+    let mut options = Options::new("server", common::OTHERS.iter().filter(|known| known.name == "crate"));
     options.read(given, errors);
     options.path("crate", errors)
 }

@@ -1,15 +1,57 @@
-//! `#[tools] impl Type { … }`
+//! `#[tool(…)]`, and `#[tools] impl Type { … }`
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{ImplItem, ItemImpl, Meta, Path};
+use syn::{Expr, ImplItem, ItemImpl, Meta, Path};
 
 use super::{
-    Function, PromptSyntax, ResourceSyntax, ScopeSyntax, ToolSyntax, common,
-    function::{RawFunction, kind_of},
-    options::{OptionSpec, Options},
+    CommonSyntax, Function, Kind, PromptSyntax, ResourceSyntax, ScopeSyntax, common,
+    function::{RawFunction, kind_of, reject_second_kind},
+    options::{OptionSpec, Options, spec},
 };
 use crate::errors::Errors;
+
+const HINTS: [OptionSpec; 4] = [
+    spec("read_only", "read_only` or `read_only = true"),
+    spec("destructive", "destructive` or `destructive = true"),
+    spec("idempotent", "idempotent` or `idempotent = true"),
+    spec("open_world", "open_world` or `open_world = true"),
+];
+
+const OWN: [OptionSpec; 3] = [
+    spec("task", r#"task`, `task = "required"` or `task = "deferred""#),
+    spec("ui", "ui = path::to::page"),
+    spec("visibility", "visibility = [model, app]"),
+];
+
+pub(super) static TOOL: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &OWN, &common::OTHERS];
+
+/// The parsed options and function of `#[tool]`.
+pub(crate) struct ToolSyntax {
+    pub(crate) function: Function,
+    pub(crate) common: CommonSyntax,
+    /// `read_only`, `destructive`, `idempotent` and `open_world`
+    pub(crate) hints: [Option<(bool, Span)>; 4],
+    /// The optional value of `task` and the position of the option.
+    pub(crate) task: Option<(Option<Expr>, Span)>,
+    pub(crate) ui: Option<Path>,
+    pub(crate) visibility: Vec<Ident>,
+}
+
+impl ToolSyntax {
+    pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        let mut options = Options::new("tool", TOOL.into_iter().flatten());
+        options.read(given, errors);
+        Self {
+            function,
+            common: CommonSyntax::read(&mut options, errors),
+            hints: HINTS.map(|hint| options.boolean(hint.name, errors)),
+            task: options.optional_value("task", errors),
+            ui: options.path("ui", errors),
+            visibility: options.array("visibility", errors),
+        }
+    }
+}
 
 /// A parsed `impl` block without the attributes of the macros, and its annotated methods.
 pub(crate) struct ToolsSyntax {
@@ -28,6 +70,15 @@ pub(crate) enum Method {
 }
 
 impl Method {
+    /// Parses the options of a function.
+    pub(crate) fn read(kind: Kind, given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        match kind {
+            Kind::Resource => Self::Resource(Box::new(ResourceSyntax::read(given, function, errors))),
+            Kind::Prompt => Self::Prompt(Box::new(PromptSyntax::read(given, function, errors))),
+            _ => Self::Tool(Box::new(ToolSyntax::read(given, function, errors))),
+        }
+    }
+
     fn function(&self) -> &Function {
         match self {
             Self::Tool(tool) => &tool.function,
@@ -39,8 +90,8 @@ impl Method {
 
 impl ToolsSyntax {
     pub(crate) fn read(given: TokenStream, mut block: ItemImpl, errors: &mut Errors) -> Self {
-        static OTHERS: [OptionSpec; 8] = common::OTHERS;
-        let mut options = Options::new("tools", OTHERS.iter().filter(|known| is_of_block(known.name)));
+        let mut options =
+            Options::new("tools", common::OTHERS.iter().filter(|known| matches!(known.name, "scopes" | "crate")));
         options.read(given, errors);
         let (scopes, crate_path) = (options.list("scopes", errors), options.path("crate", errors));
         let mut methods = Vec::new();
@@ -66,11 +117,6 @@ impl ToolsSyntax {
     }
 }
 
-/// Returns whether an option applies to a whole block.
-fn is_of_block(option: &str) -> bool {
-    matches!(option, "scopes" | "crate")
-}
-
 fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Method {
     let (attribute, others) = kinds.split_first().expect("an annotated method has an attribute");
     others.iter().for_each(|other| reject_second_kind(other, errors));
@@ -78,44 +124,6 @@ fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Meth
         Meta::List(list) => list.tokens.clone(),
         _ => TokenStream::new(),
     };
-    let function = Function::new(raw, errors);
-    match kind_of(attribute) {
-        Some("resource") => Method::Resource(Box::new(ResourceSyntax::read(given, function, errors))),
-        Some("prompt") => Method::Prompt(Box::new(PromptSyntax::read(given, function, errors))),
-        _ => Method::Tool(Box::new(ToolSyntax::read(given, function, errors))),
-    }
-}
-
-/// Rejects a second attribute of the macros.
-pub(super) fn reject_second_kind(attribute: &syn::Attribute, errors: &mut Errors) {
-    errors.help(
-        attribute.path(),
-        "a function can be only one of `tool`, `resource` and `prompt`",
-        "write a second function that calls the first",
-    );
-}
-
-impl Function {
-    /// Parses a function outside of an `impl` block.
-    pub(crate) fn read(attribute: &str, item: TokenStream, errors: &mut Errors) -> Option<Self> {
-        let mut raw: RawFunction = match syn::parse2(item.clone()) {
-            Ok(raw) => raw,
-            Err(error) => {
-                match syn::parse2(item) {
-                    Ok(syn::Item::Fn(_)) | Err(_) => errors.push(error),
-                    Ok(syn::Item::Impl(_)) => {
-                        let message = format!("`{attribute}` can only be applied to a function");
-                        let help = "annotate the `impl` block with `#[tools]`, and its methods with";
-                        errors.at(Span::call_site(), format_args!("{message}\nhelp: {help} `{attribute}`"));
-                    }
-                    Ok(_) => {
-                        errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))
-                    }
-                }
-                return None;
-            }
-        };
-        raw.take_kinds().iter().for_each(|other| reject_second_kind(other, errors));
-        Some(Self::new(raw, errors))
-    }
+    let kind = kind_of(attribute).expect("a kind");
+    Method::read(kind, given, Function::new(raw, errors), errors)
 }

@@ -1,10 +1,11 @@
 //! `#[ui("ui://…", …)]`
 
+use mcp_page::Use;
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::LitStr;
 
 use super::{
-    CommonSyntax, Function, ResourceSyntax, common,
+    Function, ResourceSyntax, common,
     options::{OptionSpec, Options, spec},
     resource::uri_and_rest,
 };
@@ -30,10 +31,8 @@ pub(crate) struct PageSyntax {
     /// The page as a resource.
     pub(crate) resource: ResourceSyntax,
     pub(crate) file: Option<LitStr>,
-    pub(crate) connect: Vec<LitStr>,
-    pub(crate) resources: Vec<LitStr>,
-    pub(crate) frames: Vec<LitStr>,
-    pub(crate) base_uris: Vec<LitStr>,
+    /// The declared origins, in the order of [`Use::ALL`].
+    pub(crate) origins: [Vec<LitStr>; 4],
     pub(crate) permissions: Vec<Ident>,
     pub(crate) domain: Option<LitStr>,
     pub(crate) prefers_border: Option<(bool, Span)>,
@@ -44,15 +43,10 @@ impl PageSyntax {
         let mut options = Options::new("ui", KNOWN.into_iter().flatten());
         let (uri, rest) = uri_and_rest(given, r#"write `#[ui("ui://notes/board")]`"#, errors);
         options.read(rest, errors);
-        let common = CommonSyntax::read(&mut options, errors);
-        let (ttl, public) = (options.text("ttl", errors), options.boolean("public", errors));
         Self {
-            resource: ResourceSyntax { ttl, public, ..ResourceSyntax::new(function, common, uri) },
+            resource: ResourceSyntax::of(uri, function, &mut options, errors),
             file: options.text("file", errors),
-            connect: options.array("connect", errors),
-            resources: options.array("resources", errors),
-            frames: options.array("frames", errors),
-            base_uris: options.array("base_uris", errors),
+            origins: Use::ALL.map(|(_, option, _)| options.array(option, errors)),
             permissions: options.array("permissions", errors),
             domain: options.text("domain", errors),
             prefers_border: options.boolean("prefers_border", errors),

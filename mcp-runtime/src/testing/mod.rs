@@ -16,22 +16,19 @@ mod client;
 mod http_transport;
 pub(crate) mod lock;
 #[cfg(feature = "http")]
-mod request;
-#[cfg(feature = "http")]
 mod request_source;
 mod result;
-mod subscription;
 #[cfg(feature = "tasks")]
 mod task;
 #[cfg(feature = "cluster")]
 pub(crate) mod test_backend;
-mod wire;
 
 #[cfg(feature = "cluster")]
 #[cfg(feature = "backend")]
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
-pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError, ServerRequest};
-pub use subscription::{LogMessage, ProgressUpdate};
+pub use result::{
+    CallResult, GetPromptResult, ListedEntry, LogMessage, ProgressUpdate, ReadResult, RpcError, ServerRequest,
+};
 #[cfg(feature = "tasks")]
 pub use task::TestTask;

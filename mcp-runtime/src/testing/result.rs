@@ -1,11 +1,12 @@
-//! The values that the test client returns and receives: results, errors, and the requests of the server.
+//! The values that the test client returns and receives: results, errors, and the requests and
+//! notifications of the server.
 
 use std::{fmt, ops::Index};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::debug::debug;
+use crate::{debug::debug, model::Level};
 
 /// The error object of a JSON-RPC error response.
 ///
@@ -234,20 +235,94 @@ impl ServerRequest {
 impl Responder {
     /// Answers the questions with which a round ended, or which a task asks.
     pub(super) fn input_responses(&mut self, requests: &Value) -> Value {
-        let Self(answer) = self;
-        let answered = requests.as_object().into_iter().flatten().map(|(key, request)| {
-            let method = request["method"].as_str().unwrap_or_default().to_owned();
-            let request = ServerRequest { method, params: request["params"].clone(), key: Some(key.clone()) };
-            (key.clone(), answer(&request))
-        });
-        Value::Object(answered.collect())
+        let requests = requests.as_object().into_iter().flatten();
+        Value::Object(requests.map(|(key, request)| (key.clone(), self.answer(request, Some(key.clone())))).collect())
     }
 
     /// Returns the response to a request of the server.
     pub(super) fn response(&mut self, request: &Value) -> Value {
-        let method = request["method"].as_str().unwrap_or_default().to_owned();
-        let server_request = ServerRequest { method, params: request["params"].clone(), key: None };
-        let result = (self.0)(&server_request);
-        json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
+        json!({"jsonrpc": "2.0", "id": request["id"], "result": self.answer(request, None)})
     }
+
+    fn answer(&mut self, request: &Value, key: Option<String>) -> Value {
+        let method = request["method"].as_str().unwrap_or_default().to_owned();
+        (self.0)(&ServerRequest { method, params: request["params"].clone(), key })
+    }
+}
+
+/// A progress notification. See [`TestClient::call_with_progress`](super::TestClient::call_with_progress).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ProgressUpdate {
+    /// The amount of work done.
+    pub progress: f64,
+    /// The total amount of work, if the function knows it.
+    pub total: Option<f64>,
+    /// The message, in revisions that have one.
+    pub message: Option<String>,
+}
+
+impl ProgressUpdate {
+    /// Reads a notification. Returns `None` if it is none of the progress with this token.
+    pub(super) fn read(notification: &Value, token: u64) -> Option<Self> {
+        let params =
+            params_of(notification, "notifications/progress").filter(|params| params["progressToken"] == token)?;
+        Some(Self {
+            progress: params["progress"].as_f64()?,
+            total: params["total"].as_f64(),
+            message: params["message"].as_str().map(str::to_owned),
+        })
+    }
+}
+
+/// A log message. See [`TestClient::log_messages`](super::TestClient::log_messages).
+///
+/// ```
+/// use mcp_runtime::{Context, Level, Revision, Server, tool};
+///
+/// /// Start.
+/// #[tool]
+/// fn start(ctx: &Context) {
+///     ctx.log_as("engine", Level::Notice, "started");
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let mut client = Server::empty("car", "1.0.0").with::<start>().test_client(Revision::V2026_07_28);
+/// client.set_log_level(Level::Debug).await.unwrap();
+/// client.call("start", ()).await.unwrap();
+/// let message = client.log_messages().remove(0);
+/// assert_eq!((message.level, message.logger.as_deref()), (Level::Notice, Some("engine")));
+/// # });
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LogMessage {
+    /// The level.
+    pub level: Level,
+    /// The source of the message.
+    pub logger: Option<String>,
+    /// The message: text, or any JSON.
+    pub data: Value,
+}
+
+impl LogMessage {
+    /// Reads a notification. Returns `None` if it is no log message.
+    pub(super) fn read(notification: &Value) -> Option<Self> {
+        let params = params_of(notification, "notifications/message")?;
+        Some(Self {
+            level: params["level"].as_str()?.parse().ok()?,
+            logger: params["logger"].as_str().map(str::to_owned),
+            data: params["data"].clone(),
+        })
+    }
+}
+
+/// Returns the URI of a resource that has changed. Returns `None` if a notification is about something else.
+pub(super) fn updated_resource(notification: &Value) -> Option<String> {
+    let params = params_of(notification, "notifications/resources/updated")?;
+    params["uri"].as_str().map(str::to_owned)
+}
+
+fn params_of<'a>(notification: &'a Value, method: &str) -> Option<&'a Value> {
+    (notification["method"] == method).then(|| &notification["params"])
 }

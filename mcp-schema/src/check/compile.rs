@@ -1,15 +1,22 @@
 //! Compiles schemas to nodes.
 
-use std::{cell::OnceCell, collections::HashMap};
+use std::{cell::OnceCell, cmp::Ordering, collections::HashMap, fmt};
 
+use regex_lite::RegexBuilder;
 use serde_json::{Map, Value};
 
 use super::{
-    keywords::{array_of, check_dialect, counts, must_be, names, number, object_of, pattern, string, types},
-    node::{Applicators, ArrayRules, Counts, Id, Node, ObjectRules, PropertyRules, Unevaluated, Values},
-    references::References,
+    format::Format,
+    node::{
+        Applicators, ArrayRules, Bound, Counts, Id, Node, NumberRules, ObjectRules, Pattern, PropertyRules,
+        StringRules, Types, Unevaluated, Values,
+    },
+    number::{Number, integer},
 };
-use crate::{error::SchemaError, pointer, subschemas::NULLABLE};
+use crate::{
+    references::{self, References},
+    schema::{DIALECT, NULLABLE, SchemaError, has_any},
+};
 
 /// The maximum nesting depth of schemas.
 const DEPTH: usize = 128;
@@ -91,7 +98,7 @@ impl<'a> Compiler<'a> {
         if has.string {
             node.string = string(schema)?;
         }
-        if let Some(values) = array_of(schema, "enum")? {
+        if let Some(values) = value_of(schema, "enum", "an array", Value::as_array)? {
             node.values.push(Values::new(values));
         }
         if let Some(value) = schema.get("const") {
@@ -154,7 +161,8 @@ impl<'a> Compiler<'a> {
             patterns.push((pattern(&source)?, node));
         }
         let mut dependent_required = Vec::new();
-        for (name, value) in object_of(schema, "dependentRequired")?.into_iter().flatten() {
+        for (name, value) in value_of(schema, "dependentRequired", "an object", Value::as_object)?.into_iter().flatten()
+        {
             dependent_required.push((name.as_str().into(), names(Some(value), "each member of `dependentRequired`")?));
         }
         Ok(ObjectRules {
@@ -189,18 +197,13 @@ impl<'a> Compiler<'a> {
 
     /// Reserves a node for the target of a reference.
     fn reference(&mut self, schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<Id>, SchemaError> {
-        match schema.get(keyword) {
-            None => Ok(None),
-            Some(Value::String(reference)) => {
-                let references = self.references.get_or_init(|| References::of(self.root));
-                let target = references.resolve(schema, reference).ok_or_else(|| unresolved(reference))?;
-                if keyword == "$dynamicRef" && references.is_dynamic(target, reference) {
-                    return Err(unsupported(self.root, schema, keyword));
-                }
-                Ok(Some(self.reserve(target)))
-            }
-            Some(other) => Err(must_be(&format!("`{keyword}`"), "a string", other)),
+        let Some(reference) = value_of(schema, keyword, "a string", Value::as_str)? else { return Ok(None) };
+        let references = self.references.get_or_init(|| References::of(self.root));
+        let target = references.resolve(schema, reference).ok_or_else(|| unresolved(reference))?;
+        if keyword == "$dynamicRef" && references.is_dynamic(target, reference) {
+            return Err(unsupported(self.root, schema, keyword));
         }
+        Ok(Some(self.reserve(target)))
     }
 
     fn one(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Option<Id>, SchemaError> {
@@ -208,8 +211,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn list(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Vec<Id>, SchemaError> {
-        let list = array_of(schema, keyword)?;
-        if list.is_some_and(<[Value]>::is_empty) {
+        let list = value_of(schema, keyword, "an array", Value::as_array)?;
+        if list.is_some_and(Vec::is_empty) {
             return Err(SchemaError::new(format!("`{keyword}` must not be empty")));
         }
         list.into_iter().flatten().map(|inner| self.add(inner, depth)).collect()
@@ -221,7 +224,7 @@ impl<'a> Compiler<'a> {
         keyword: &str,
         depth: usize,
     ) -> Result<Vec<(Box<str>, Id)>, SchemaError> {
-        let named = object_of(schema, keyword)?.into_iter().flatten();
+        let named = value_of(schema, keyword, "an object", Value::as_object)?.into_iter().flatten();
         named.map(|(name, inner)| Ok((name.as_str().into(), self.add(inner, depth)?))).collect()
     }
 }
@@ -231,7 +234,7 @@ fn unresolved(reference: &str) -> SchemaError {
 }
 
 fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> SchemaError {
-    let path = pointer::locate(root, schema).unwrap_or_default();
+    let path = references::locate(root, schema).unwrap_or_default();
     let location = if path.is_empty() { "the root".to_owned() } else { format!("`{path}`") };
     let help = match keyword {
         "$dynamicRef" => "use `$ref`, or give one `$dynamicAnchor` another name",
@@ -287,4 +290,122 @@ impl<'a> Groups<'a> {
         }
         has
     }
+}
+
+fn check_dialect(schema: &Map<String, Value>) -> Result<(), SchemaError> {
+    match schema.get("$schema") {
+        Some(dialect) if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) => {
+            Err(SchemaError::new(format!("unsupported `$schema` {dialect}, expected `{DIALECT}`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn types(schema: &Map<String, Value>) -> Result<Option<Types>, SchemaError> {
+    let named = |name: &Value| {
+        let known = name.as_str().and_then(Types::named);
+        known.ok_or_else(|| must_be("`type`", "a JSON type or an array of JSON types", name))
+    };
+    match schema.get("type") {
+        None => Ok(None),
+        Some(Value::Array(names)) => {
+            let all = names.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+            Ok(Some(all.into_iter().fold(Types::default(), Types::with)))
+        }
+        Some(name) => named(name).map(Some),
+    }
+}
+
+fn number(schema: &Map<String, Value>) -> Result<NumberRules, SchemaError> {
+    let mut rules = NumberRules::default();
+    for (keyword, beyond, inclusive) in [
+        ("minimum", Ordering::Less, true),
+        ("exclusiveMinimum", Ordering::Less, false),
+        ("maximum", Ordering::Greater, true),
+        ("exclusiveMaximum", Ordering::Greater, false),
+    ] {
+        if let Some((value, shown)) = number_of(schema, keyword)? {
+            rules.bounds.push(Bound { value, beyond, inclusive, shown });
+        }
+    }
+    rules.multiple_of = number_of(schema, "multipleOf")?;
+    if let Some((of, shown)) = &rules.multiple_of
+        && of.compare(Number::Integer(0)) != Some(Ordering::Greater)
+    {
+        return Err(must_be("`multipleOf`", "greater than 0", shown));
+    }
+    Ok(rules)
+}
+
+fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Option<(Number, Box<str>)>, SchemaError> {
+    let Some(value) = schema.get(keyword) else { return Ok(None) };
+    let shown = value.to_string();
+    let number = if value.is_number() { Number::parse(&shown) } else { None };
+    let number = number.ok_or_else(|| must_be(&format!("`{keyword}`"), "a number", &shown))?;
+    Ok(Some((number, shown.into())))
+}
+
+fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRules>>, SchemaError> {
+    let pattern = value_of(schema, "pattern", "a string", Value::as_str)?.map(pattern).transpose()?;
+    let format = schema.get("format").and_then(Value::as_str).map(Format::named).transpose()?.flatten();
+    if pattern.is_none() && format.is_none() && !has_any(schema, &["minLength", "maxLength"]) {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(StringRules { length: counts(schema, "minLength", "maxLength")?, pattern, format })))
+}
+
+/// Compiles a pattern. `regex_lite` matches in time proportional to the length of the text and the size of the pattern,
+/// which it reports only by refusing to exceed a limit.
+fn pattern(pattern: &str) -> Result<Pattern, SchemaError> {
+    const LEAST: usize = 1 << 10;
+    const MOST: usize = 10 << 20;
+    const STATE_BYTES: usize = 64;
+
+    let mut size = LEAST;
+    loop {
+        match RegexBuilder::new(pattern).size_limit(size).build() {
+            Ok(regex) => return Ok(Pattern { regex, weight: (size / STATE_BYTES) as u64 }),
+            Err(_) if size < MOST => size *= 4,
+            Err(error) => return Err(SchemaError::new(format!("unsupported pattern `{pattern}`: {error}"))),
+        }
+    }
+}
+
+fn counts(schema: &Map<String, Value>, least: &str, most: &str) -> Result<Counts, SchemaError> {
+    let count = |keyword: &str, default: u64| match schema.get(keyword) {
+        None => Ok(default),
+        Some(value) => {
+            // `2.0` is an integer, too.
+            let number = integer(&value.to_string(), 20).and_then(|text| text.parse().ok());
+            number.ok_or_else(|| must_be(&format!("`{keyword}`"), "a non-negative integer", value))
+        }
+    };
+    Ok(Counts { least: count(least, 0)?, most: count(most, u64::MAX)? })
+}
+
+/// Reads an array of property names.
+fn names(value: Option<&Value>, keyword: &str) -> Result<Vec<Box<str>>, SchemaError> {
+    let invalid = |found: &Value| must_be(keyword, "an array of strings", found);
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::Array(names)) => {
+            names.iter().map(|name| name.as_str().map(Box::from).ok_or_else(|| invalid(name))).collect()
+        }
+        Some(other) => Err(invalid(other)),
+    }
+}
+
+/// Reads the value of a keyword, which has one type.
+fn value_of<'a, T: ?Sized>(
+    schema: &'a Map<String, Value>,
+    keyword: &str,
+    expected: &str,
+    read: impl FnOnce(&'a Value) -> Option<&'a T>,
+) -> Result<Option<&'a T>, SchemaError> {
+    let read = |value| read(value).ok_or_else(|| must_be(&format!("`{keyword}`"), expected, value));
+    schema.get(keyword).map(read).transpose()
+}
+
+fn must_be(subject: &str, expected: &str, found: impl fmt::Display) -> SchemaError {
+    SchemaError::new(format!("{subject} must be {expected}, found `{found}`"))
 }

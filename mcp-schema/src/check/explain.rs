@@ -6,10 +6,7 @@ use super::{
     node::{Bound, Counts, Id, Node, ObjectRules, Types, Values},
     violation::{Collector, Path, Violation, shorten},
 };
-use crate::{
-    json::{self, Kind},
-    nearest::nearest,
-};
+use crate::json::{self, Kind};
 
 /// The maximum number of listed names or values.
 const LISTED: usize = 20;
@@ -105,7 +102,7 @@ pub(super) fn missing(nodes: &[Node], rules: &ObjectRules, name: &str, path: &Pa
     let expected = rules.property(name).and_then(|property| describe(nodes, property.node));
     let expected = expected.map_or(String::new(), |expected| format!(" ({expected})"));
     let rule = format!("is required{expected}");
-    Violation::new(&Path::Member(path, name).to_string(), None, &rule)
+    Violation::at(&Path::Member(path, name), None, rule)
 }
 
 /// Describes valid values in a few words: `string`, `one of "a", "b"`, ``object with `kind` ``.
@@ -161,13 +158,13 @@ pub(super) fn branches(
     if candidates.is_empty() {
         let all = types.into_iter().flatten().fold(Types::default(), Types::with);
         let rule = format!("must be {}", all.in_words());
-        collected.push(Violation::new(&path.to_string(), Some(json), &rule));
+        collected.push(Violation::at(path, Some(json), rule));
         return collected;
     }
     let listed: Vec<&Values> = candidates.iter().filter_map(|&id| nodes[id].values.first()).collect();
     if listed.len() == candidates.len() {
         let rule = expected_value(&listed, json);
-        collected.push(Violation::new(&path.to_string(), Some(json), &rule));
+        collected.push(Violation::at(path, Some(json), rule));
         return collected;
     }
     if let Some(tag) = common_tag(nodes, &candidates) {
@@ -188,7 +185,7 @@ pub(super) fn branches(
         Some(alternatives) => format!("must match one of: {}", alternatives.join("; ")),
         None => format!("matches none of the {} allowed schemas", candidates.len()),
     };
-    collected.push(Violation::new(&path.to_string(), Some(json), &rule));
+    collected.push(Violation::at(path, Some(json), rule));
     collected
 }
 
@@ -247,7 +244,7 @@ fn wrong_tag(nodes: &[Node], ids: &[Id], tag: &str, value: Option<&str>, path: &
         Some(_) => expected,
         None => format!("is required ({})", expected.trim_start_matches("must be ")),
     };
-    Violation::new(&Path::Member(path, tag).to_string(), value, &rule)
+    Violation::at(&Path::Member(path, tag), value, rule)
 }
 
 fn object_of(nodes: &[Node], id: Id) -> Option<&ObjectRules> {
@@ -297,4 +294,77 @@ fn one_of(items: &[&str]) -> String {
         listed.push("…".to_owned());
     }
     format!("one of {}", listed.join(", "))
+}
+
+/// Returns the name that is closest to `word`, if at most a third of its characters, and at most four, differ.
+///
+/// Ignores ASCII case and the difference between `-` and `_`. Words longer than 64 characters have no suggestion, and
+/// only the first of many names are considered.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LONGEST: usize = 64;
+    /// The maximum number of pairs of characters that are compared.
+    const PAIRS: usize = 1 << 16;
+
+    if word.is_empty() || word.len() > LONGEST * 4 {
+        return None;
+    }
+    let word = folded(word);
+    let length = word.chars().count();
+    if length > LONGEST {
+        return None;
+    }
+    let mut pairs = PAIRS;
+    names
+        .into_iter()
+        .map(|name| (name, folded(name)))
+        .map(|(name, folded)| (name, folded.chars().count(), folded))
+        .filter(|(_, count, _)| *count <= LONGEST && count.abs_diff(length) <= count / 2)
+        .take_while(|(_, count, _)| {
+            pairs = pairs.saturating_sub(count * length);
+            pairs > 0
+        })
+        .map(|(name, count, folded)| (strsim::osa_distance(&word, &folded), count.max(length), name))
+        .filter(|&(distance, length, _)| distance <= length.div_ceil(3).min(4) && distance < length)
+        .min_by_key(|&(distance, ..)| distance)
+        .map(|(.., name)| name)
+}
+
+fn folded(name: &str) -> String {
+    name.chars().map(|char| if char == '-' { '_' } else { char.to_ascii_lowercase() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_only_close_names() {
+        let names = ["color", "size", "limit", "read_only", "path", "a", "ids"];
+        for (word, expected) in [
+            ("colour", Some("color")),
+            ("Color", Some("color")),
+            ("clor", Some("color")),
+            ("isze", Some("size")),
+            ("read-only", Some("read_only")),
+            ("readonly", Some("read_only")),
+            ("limits", Some("limit")),
+            ("id", Some("ids")),
+            ("apth", Some("path")),
+            ("sxe", Some("size")),
+            ("A", Some("a")),
+            ("b", None),
+            ("query", None),
+            ("", None),
+            ("colossal", None),
+            ("ünïcödé", None),
+        ] {
+            assert_eq!(nearest(word, names), expected, "{word}");
+        }
+        assert_eq!(nearest("formel", ["formal", "casual"]), Some("formal"));
+        assert_eq!(nearest(&"x".repeat(1 << 20), names), None);
+        assert_eq!(nearest("a", []), None);
+        let mut considered = 0;
+        let many = std::iter::repeat_n("0123456789", 100_000).inspect(|_| considered += 1);
+        assert_eq!((nearest("abcdefghij", many), considered), (None, 656));
+    }
 }

@@ -2,10 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::{
-    date_time::{is_date, is_date_time, is_time},
-    error::SchemaError,
-};
+use crate::schema::SchemaError;
 
 /// A format that is enforced.
 #[derive(Debug)]
@@ -97,6 +94,69 @@ fn is_uuid(text: &str) -> bool {
             8 | 13 | 18 | 23 => byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         })
+}
+
+/// Returns whether the text is a `date-time` of RFC 3339.
+pub fn is_date_time(text: &str) -> bool {
+    text.split_once(['T', 't']).is_some_and(|(date, time)| is_date(date) && is_time(time))
+}
+
+/// Returns whether the text is a `full-date` of [RFC 3339](https://www.rfc-editor.org/rfc/rfc3339#section-5.6).
+pub fn is_date(text: &str) -> bool {
+    let [Some(year), Some(month), Some(day)] = numbers(text, '-', [4, 2, 2]) else { return false };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+/// Returns whether the text is a `full-time` of RFC 3339. A leap second is valid only in the last minute of a day in
+/// UTC.
+fn is_time(text: &str) -> bool {
+    let (Some(time), Some(rest)) = (text.get(..8), text.get(8..)) else { return false };
+    let [Some(hour @ 0..=23), Some(minute @ 0..=59), Some(second @ 0..=60)] = numbers(time, ':', [2, 2, 2]) else {
+        return false;
+    };
+    let offset = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let offset = fraction.trim_start_matches(|char: char| char.is_ascii_digit());
+            if offset.len() == fraction.len() {
+                return false;
+            }
+            offset
+        }
+        None => rest,
+    };
+    let last_minute =
+        |offset: i32| (i32::from(hour) * 60 + i32::from(minute) - offset).rem_euclid(24 * 60) == 24 * 60 - 1;
+    offset_minutes(offset).is_some_and(|offset| second < 60 || last_minute(offset))
+}
+
+/// Returns the offset from UTC in minutes.
+fn offset_minutes(text: &str) -> Option<i32> {
+    if matches!(text, "Z" | "z") {
+        return Some(0);
+    }
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    match numbers(text.strip_prefix(['+', '-'])?, ':', [2, 2]) {
+        [Some(hours @ 0..=23), Some(minutes @ 0..=59)] => Some(sign * i32::from(hours * 60 + minutes)),
+        _ => None,
+    }
+}
+
+/// Reads numbers with fixed numbers of digits. The last one is `None` if there are further numbers.
+fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> [Option<u16>; N] {
+    let mut parts = text.splitn(N, separator);
+    digits.map(|digits| {
+        let part = parts.next()?;
+        let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { part.parse().ok() } else { None }
+    })
 }
 
 #[cfg(test)]

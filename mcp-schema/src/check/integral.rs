@@ -1,7 +1,7 @@
 //! Rewrites integral numbers such as `1.0` in the form that serde decodes as integers.
 
 use super::{
-    node::{Id, Node, ROOT},
+    node::{Id, Node, ROOT, with_applied},
     number::integer,
 };
 use crate::json::{self, Kind};
@@ -94,19 +94,11 @@ impl<'a> Rewriter<'a> {
 
     /// Returns these schemas and all schemas that they apply to the same value.
     fn applying(&self, ids: &[Id]) -> Vec<&'a Node> {
-        let mut found = ids.to_vec();
-        let mut next = 0;
-        while let Some(&id) = found.get(next) {
-            next += 1;
-            let Some(applicators) = &self.nodes[id].applicators else { continue };
+        let applied = with_applied(self.nodes, ids, |applicators| {
             let optional = [applicators.reference, applicators.then, applicators.otherwise];
             let listed = [&applicators.all, &applicators.any, &applicators.one].into_iter().flatten().copied();
-            for id in optional.into_iter().flatten().chain(listed) {
-                if !found.contains(&id) {
-                    found.push(id);
-                }
-            }
-        }
-        found.into_iter().map(|id| &self.nodes[id]).collect()
+            optional.into_iter().flatten().chain(listed)
+        });
+        applied.into_iter().map(|id| &self.nodes[id]).collect()
     }
 }

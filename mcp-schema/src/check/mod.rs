@@ -12,10 +12,8 @@ mod decode;
 mod explain;
 mod format;
 mod integral;
-mod keywords;
 mod node;
 mod number;
-mod references;
 #[cfg(test)]
 mod tests;
 mod unevaluated;
@@ -30,9 +28,16 @@ use self::{
     violation::{Collector, StopAtFirst},
     walk::{DEPTH, Walk},
 };
-pub use self::{decode::decoding_violation, violation::Violation};
-use super::error::SchemaError;
-use crate::json::{Repetition, repetition};
+pub use self::{
+    decode::decoding_violation,
+    explain::nearest,
+    format::{is_date, is_date_time},
+    violation::Violation,
+};
+use crate::{
+    json::{Repetition, repetition},
+    schema::SchemaError,
+};
 
 /// A compiled schema.
 #[derive(Debug, Default)]

@@ -283,6 +283,25 @@ pub(super) struct Applicators {
     pub(super) otherwise: Option<Id>,
 }
 
+/// Returns schemas with all schemas that they apply to the same value. `applied` returns those of one schema.
+pub(super) fn with_applied<'a, I: IntoIterator<Item = Id>>(
+    nodes: &'a [Node],
+    ids: &[Id],
+    applied: impl Fn(&'a Applicators) -> I,
+) -> Vec<Id> {
+    let mut found = ids.to_vec();
+    let mut next = 0;
+    while let Some(&id) = found.get(next) {
+        next += 1;
+        for id in nodes[id].applicators.as_deref().into_iter().flat_map(&applied) {
+            if !found.contains(&id) {
+                found.push(id);
+            }
+        }
+    }
+    found
+}
+
 /// The schemas of the items and properties that no other keyword of the same schema has evaluated.
 #[derive(Debug, Default)]
 pub(super) struct Unevaluated {

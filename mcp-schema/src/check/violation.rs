@@ -25,9 +25,14 @@ impl Violation {
         Self { path: truncate(path, LONGEST), value: value.map(shorten), rule: rule.to_owned() }
     }
 
+    /// Creates the violation of the value at a path.
+    pub(super) fn at(path: &Path<'_>, value: Option<&str>, rule: impl Into<String>) -> Self {
+        Self { path: truncate(&path.to_string(), LONGEST), value: value.map(shorten), rule: rule.into() }
+    }
+
     /// Creates a violation whose rule repeats text of the sender and is shortened, too.
     pub(super) fn quoting(path: &Path<'_>, value: Option<&str>, rule: &str) -> Self {
-        Self::new(&path.to_string(), value, &truncate(rule, LONGEST))
+        Self::at(path, value, truncate(rule, LONGEST))
     }
 
     /// Creates the violation of a text whose check takes too many steps.

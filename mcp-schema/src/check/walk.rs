@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::{
     explain,
-    node::{Applicators, ArrayRules, Counts, Id, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical},
+    node::{
+        Applicators, ArrayRules, Counts, Id, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical, with_applied,
+    },
     number::Number,
     violation::{Collector, Flow, Path, Report, StopAtFirst, Violation},
 };
@@ -88,7 +90,7 @@ impl<'a> Walk<'a> {
 
     fn node<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
         let node: &'a Node = &self.nodes[id];
-        let violated = |rule: &str| Violation::new(&path.to_string(), Some(json), rule);
+        let violated = |rule: &str| Violation::at(path, Some(json), rule);
         if node.never {
             return report.fail(|| violated("is not allowed"));
         }
@@ -161,21 +163,20 @@ impl<'a> Walk<'a> {
                 self.spend(element.len() as u64 * 8 + VISIT)?;
             }
             if rules.unique && !seen.insert(canonical(element)) {
-                report.fail(|| Violation::new(&element_path.to_string(), Some(element), "must be unique"))?;
+                report.fail(|| Violation::at(&element_path, Some(element), "must be unique"))?;
             }
         }
         counted(length, rules.length, ["item", "items"], json, path, report)?;
         if let Some((id, counts)) = rules.contains
             && (contained < counts.least || contained > counts.most)
         {
-            let words = || explain::contains(self.nodes, id, counts);
-            return report.fail(|| Violation::new(&path.to_string(), Some(json), &words()));
+            return report.fail(|| Violation::at(path, Some(json), explain::contains(self.nodes, id, counts)));
         }
         Flow::Continue(())
     }
 
     fn string<R: Report>(&mut self, rules: &'a StringRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        let violated = |rule: String| Violation::new(&path.to_string(), Some(json), &rule);
+        let violated = |rule: String| Violation::at(path, Some(json), rule);
         let Some(text) = json::string(json) else {
             return report.fail(|| violated("must be valid Unicode".to_owned()));
         };
@@ -212,7 +213,8 @@ impl<'a> Walk<'a> {
         self.spend(json.len() as u64)?;
         let nodes = self.nodes;
         let mut absent = HashSet::new();
-        let ids = unconditional(nodes, id);
+        let ids =
+            with_applied(nodes, &[id], |applicators| applicators.reference.iter().chain(&applicators.all).copied());
         self.spend(ids.len() as u64)?;
         for (name, value) in json::members(json).filter(|(_, value)| json::kind(value) == Kind::Null) {
             let rules = ids.iter().filter_map(|&id| nodes[id].object.as_ref());
@@ -253,7 +255,7 @@ impl<'a> Walk<'a> {
                 if !self.accepts(id, &quoted) {
                     report.fail(|| {
                         let violations = self.violations(id, &quoted, &Path::Root);
-                        Violation::new(&member_path.to_string(), None, &explain::name(violations))
+                        Violation::at(&member_path, None, explain::name(violations))
                     })?;
                 }
             }
@@ -271,9 +273,7 @@ impl<'a> Walk<'a> {
             }
             match rules.additional {
                 Some(id) if !known && self.nodes[id].never => {
-                    report.fail(|| {
-                        Violation::new(&member_path.to_string(), None, &explain::unknown(rules, name, path))
-                    })?;
+                    report.fail(|| Violation::at(&member_path, None, explain::unknown(rules, name, path)))?;
                 }
                 Some(id) if !known => self.check(id, value, &member_path, report)?,
                 _ => {}
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
         for (name, others) in &rules.dependent_required {
             for other in others.iter().filter(|other| has(name) && !has(other)) {
                 let rule = format!("is required when `{name}` is given");
-                report.fail(|| Violation::new(&Path::Member(path, other).to_string(), None, &rule))?;
+                report.fail(|| Violation::at(&Path::Member(path, other), None, &rule))?;
             }
         }
         for (name, id) in &rules.dependent_schemas {
@@ -325,7 +325,7 @@ impl<'a> Walk<'a> {
                 1 => {}
                 _ => {
                     let rule = "matches more than one of the alternatives, but must match exactly one";
-                    report.fail(|| Violation::new(&path.to_string(), Some(json), rule))?;
+                    report.fail(|| Violation::at(path, Some(json), rule))?;
                 }
             }
         }
@@ -337,7 +337,7 @@ impl<'a> Walk<'a> {
                 Some(excluded) => format!("must not be {excluded}"),
                 None => "matches a schema that is not allowed".to_owned(),
             };
-            report.fail(|| Violation::new(&path.to_string(), Some(json), &words()))?;
+            report.fail(|| Violation::at(path, Some(json), words()))?;
         }
         let Some(condition) = applicators.condition else { return Flow::Continue(()) };
         let branch = if self.accepts(condition, json) { applicators.then } else { applicators.otherwise };
@@ -359,7 +359,7 @@ impl<'a> Walk<'a> {
 }
 
 fn number<R: Report>(rules: &NumberRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-    let violated = |rule: String| Violation::new(&path.to_string(), Some(json), &rule);
+    let violated = |rule: String| Violation::at(path, Some(json), rule);
     let Some(value) = Number::parse(json.trim()) else { return Flow::Continue(()) };
     for bound in &rules.bounds {
         let order = value.compare(bound.value);
@@ -389,22 +389,7 @@ fn counted<R: Report>(
     if (counts.least..=counts.most).contains(&count) {
         return Flow::Continue(());
     }
-    report.fail(|| Violation::new(&path.to_string(), Some(json), &explain::length(counts, unit)))
-}
-
-/// Returns a schema and the schemas that apply to every value to which it applies.
-fn unconditional(nodes: &[Node], id: Id) -> Vec<Id> {
-    let mut found = vec![id];
-    let mut next = 0;
-    while let Some(applicators) = found.get(next).map(|&id| &nodes[id].applicators) {
-        next += 1;
-        for &id in applicators.iter().flat_map(|applicators| applicators.reference.iter().chain(&applicators.all)) {
-            if !found.contains(&id) {
-                found.push(id);
-            }
-        }
-    }
-    found
+    report.fail(|| Violation::at(path, Some(json), explain::length(counts, unit)))
 }
 
 /// The set of required properties that were seen. Allocates only if there are more than 64.

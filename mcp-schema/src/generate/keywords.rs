@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde_json::{Map, Number, Value};
 
-use crate::{error::SchemaError, pointer};
+use crate::{references, schema::SchemaError};
 
 /// A keyword that is added to the schema of an argument.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,7 +150,7 @@ fn types<'a>(schema: &'a Map<String, Value>, definitions: &'a Map<String, Value>
         Some(Value::String(name)) => found.extend([name.as_str()]),
         Some(Value::Array(names)) => found.extend(names.iter().filter_map(Value::as_str)),
         _ if depth < DEPTH => {
-            let name = schema.get("$ref").and_then(Value::as_str).and_then(pointer::definition);
+            let name = schema.get("$ref").and_then(Value::as_str).and_then(references::definition);
             let target = name.and_then(|name| definitions.get(&name));
             let branches = ["anyOf", "oneOf"].iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
             for inner in target.into_iter().chain(branches).filter_map(Value::as_object) {

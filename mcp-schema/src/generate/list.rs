@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     json::canonical,
-    pointer,
-    subschemas::{NULLABLE, has_any, is_condition, size, visit_references, visit_subschemas_mut},
+    references,
+    schema::{NULLABLE, has_any, is_condition, size, visit_references, visit_subschemas_mut},
 };
 
 /// Which form of their schemas tools are listed with.
@@ -267,7 +267,7 @@ fn tuple(schema: &mut Map<String, Value>) {
 fn has_simple_references(schema: &Value) -> bool {
     let mut simple = true;
     visit_references(schema, &mut |reference| {
-        simple &= reference == "#" || pointer::definition(reference).is_some();
+        simple &= reference == "#" || references::definition(reference).is_some();
     });
     simple
 }
@@ -344,7 +344,7 @@ mod tests {
     fn each(schema: &Value, check: &mut dyn FnMut(&Map<String, Value>)) {
         if let Value::Object(members) = schema {
             check(members);
-            crate::subschemas::subschemas(members).for_each(|inner| each(inner, check));
+            crate::schema::subschemas(members).for_each(|inner| each(inner, check));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::subschemas::has_any;
+use crate::schema::has_any;
 
 /// Keywords without constraints.
 const ANNOTATIONS: &[&str] =

@@ -23,9 +23,8 @@ pub use self::{
 };
 use super::{
     check::Checker,
-    error::SchemaError,
-    pointer,
-    subschemas::{DIALECT, NULLABLE, visit_references_mut},
+    references,
+    schema::{DIALECT, NULLABLE, SchemaError, visit_references_mut},
 };
 
 /// Creates the generator for the schemas of arguments, which describe what serde deserializes.
@@ -92,9 +91,7 @@ pub fn input(properties: Vec<Property<'_>>, mut generator: SchemaGenerator) -> R
     if !required.is_empty() {
         insert(&mut schema, "required", required.into());
     }
-    if !definitions.is_empty() {
-        insert(&mut schema, "$defs", definitions.into());
-    }
+    add_definitions(&mut schema, definitions)?;
     Ok(schema)
 }
 
@@ -129,7 +126,7 @@ pub fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<Valu
 
 /// Returns the schema, or the definition that it refers to, if it has a `$schema`.
 fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Result<Value, SchemaError>> {
-    let name = schema.get("$ref").and_then(Value::as_str).and_then(pointer::definition);
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(references::definition);
     let document = name.as_ref().map_or(Some(schema), |name| definitions.get(name))?;
     let dialect = document.get("$schema")?;
     if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) {

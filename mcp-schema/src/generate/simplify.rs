@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::merge::{choices_to_enum, drop_null, merge};
 use crate::{
-    pointer,
-    subschemas::{
+    references,
+    schema::{
         KeywordValue, NULLABLE, has_any, is_condition, size, visit_references, visit_references_mut,
         visit_subschemas_mut,
     },
@@ -185,7 +185,7 @@ impl Simplifier {
 
     /// Returns the name of the generator's definition that a reference points to.
     fn definition(&self, reference: &str) -> Option<String> {
-        let name = pointer::definition(reference)?;
+        let name = references::definition(reference)?;
         let shadowed = self.shadowed.get(&name).is_some_and(|&count| count > 0);
         (!shadowed && self.definitions.contains_key(&name)).then_some(name)
     }
@@ -238,7 +238,7 @@ impl Simplifier {
                 (name.clone(), if is_taken(name) { new().unwrap_or_default() } else { name.clone() })
             };
             let names: BTreeMap<String, String> = own.keys().map(rename).collect();
-            let mut rename = |reference: &mut String| pointer::rename(reference, &names);
+            let mut rename = |reference: &mut String| references::rename(reference, &names);
             let mut rest = Value::Object(std::mem::take(schema));
             std::iter::once(&mut rest).chain(own.values_mut()).for_each(|part| visit_references_mut(part, &mut rename));
             if let Value::Object(rest) = rest {
@@ -285,7 +285,7 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
     let mut references: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, schema) in definitions {
         let found = references.entry(name).or_default();
-        visit_references(schema, &mut |reference| found.extend(pointer::definition(reference)));
+        visit_references(schema, &mut |reference| found.extend(references::definition(reference)));
     }
     let is_recursive = |start: &&String| {
         let mut seen = BTreeSet::new();

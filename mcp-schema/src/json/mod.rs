@@ -1,18 +1,18 @@
 //! Reads JSON in place.
 //!
 //! The functions expect well-formed JSON and report no syntax errors. On other text they stop early and never panic.
-//! They allocate only for strings with escapes.
+//! They allocate only for strings with escapes and for canonical forms.
 
-mod canonical;
 pub mod scan;
 #[cfg(test)]
 mod tests;
-mod unescape;
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
 
-pub use self::canonical::{canonical, canonical_by};
-use self::unescape::unescape;
+use self::scan::unescape;
 
 /// The kind of a JSON value, determined by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -339,4 +339,57 @@ fn skip_container(bytes: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     bytes.len()
+}
+
+/// The depth up to which values are rewritten. Deeper values are copied verbatim, so no text can exhaust the stack.
+const CANONICAL_DEPTH: usize = 128;
+
+/// Returns the canonical form of JSON: without whitespace, with sorted members, and with only the last of several
+/// members of the same name. It is not valid JSON, since a comma follows every member and element.
+///
+/// Numbers are copied verbatim, because not all of them fit a Rust number.
+pub fn canonical(json: &str) -> String {
+    canonical_by(json, &|out, number| out.extend_from_slice(number.as_bytes()))
+}
+
+/// Returns the canonical form of JSON, with numbers written by `number`.
+pub fn canonical_by(json: &str, number: &dyn Fn(&mut Vec<u8>, &str)) -> String {
+    let mut out = Vec::with_capacity(json.len());
+    write_canonical(&mut out, json, number, CANONICAL_DEPTH);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn write_canonical(out: &mut Vec<u8>, json: &str, number: &dyn Fn(&mut Vec<u8>, &str), depth: usize) {
+    match kind(json) {
+        Kind::Object if depth > 0 => {
+            let members: BTreeMap<Cow<'_, str>, &str> = members(json).collect();
+            out.push(b'{');
+            for (name, value) in members {
+                write_string(out, &name);
+                out.push(b':');
+                write_canonical(out, value, number, depth - 1);
+                out.push(b',');
+            }
+            out.push(b'}');
+        }
+        Kind::Array if depth > 0 => {
+            out.push(b'[');
+            for element in elements(json) {
+                write_canonical(out, element, number, depth - 1);
+                out.push(b',');
+            }
+            out.push(b']');
+        }
+        Kind::Number => number(out, json.trim()),
+        Kind::String => match string(json) {
+            Some(text) => write_string(out, &text),
+            None => out.extend_from_slice(json.as_bytes()),
+        },
+        _ => out.extend_from_slice(json.trim().as_bytes()),
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    // Writing to a vector does not fail.
+    let _ = serde_json::to_writer(out, text);
 }

@@ -154,3 +154,26 @@ fn repeated_members_are_found_by_their_path() {
         assert_eq!(found.as_ref().map(|found| (&*found.path, &*found.name)), expected, "{json} {depth}");
     }
 }
+
+#[test]
+fn equal_values_have_the_same_form() {
+    for (left, right, are_same) in [
+        (r#"{"a":1,"b":{"c":[1,2],"d":"x"}}"#, r#" { "b": {"d":"\u0078", "c":[ 1 , 2 ]}, "a":1 } "#, true),
+        (r#"{"a":1,"a":2}"#, r#"{"a":2}"#, true),
+        (r#"{"a":[1,2]}"#, r#"{"a":[2,1]}"#, false),
+        (r#"{"a":[1,2]}"#, r#"{"a":[12]}"#, false),
+        (r#"{"a":"1"}"#, r#"{"a":1}"#, false),
+        (r#"{"a":null}"#, "{}", false),
+        (r#"{"a":"\",\"b"}"#, r#"{"a":"","b":""}"#, false),
+        (r#"{"a":12345678901234567890123}"#, r#"{"a":12345678901234567890124}"#, false),
+    ] {
+        assert_eq!(canonical(left) == canonical(right), are_same, "{left} {right}");
+    }
+}
+
+#[test]
+fn deep_values_are_bounded_and_still_compared() {
+    let nested = |inside: &str| format!("{}{inside}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(canonical(&nested("1")), canonical(&nested("1")));
+    assert_ne!(canonical(&nested("1")), canonical(&nested("2")));
+}

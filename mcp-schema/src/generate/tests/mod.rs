@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
 use crate::{
     check::Checker,
-    subschemas::{DIALECT, NULLABLE, visit_subschemas_mut},
+    schema::{DIALECT, NULLABLE, visit_subschemas_mut},
 };
 
 /// A tree.

@@ -2,16 +2,11 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Attribute, Visibility, ext::IdentExt};
 
-use super::{here, prompt, resource, tool};
-use crate::model::{self, Tools};
-
-/// The static data of one function.
-pub(crate) struct Entry {
-    /// `Tool`, `Resource` or `Prompt`
-    pub(super) kind: &'static str,
-    pub(super) value: TokenStream,
-    pub(super) conditions: Vec<Attribute>,
-}
+use super::{
+    entry::{Entry, entry},
+    here,
+};
+use crate::model::Tools;
 
 /// Emits the type with the name of a function, by which the function is registered, with its registration.
 ///
@@ -66,12 +61,7 @@ pub(crate) fn marker(
 /// };
 /// ```
 pub(crate) fn tools(tools: &Tools, are_valid: bool, private: &TokenStream) -> TokenStream {
-    let entry = |entry: &model::Entry| match entry {
-        model::Entry::Tool(entry) => tool(entry, private),
-        model::Entry::Resource(entry) => resource(entry, private),
-        model::Entry::Prompt(entry) => prompt(entry, private),
-    };
-    let entries: Vec<Entry> = tools.entries.iter().filter(|_| are_valid).map(entry).collect();
+    let entries: Vec<Entry> = tools.entries.iter().filter(|_| are_valid).map(|one| entry(one, private)).collect();
     let registration = registration(&tools.ty, &entries, private);
     quote_spanned! {here()=>
         const _: () = {

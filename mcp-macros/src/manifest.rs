@@ -1,9 +1,55 @@
-//! The names of the dependencies in a `Cargo.toml`. Parses only the subset of TOML that this requires.
+//! The manifest of the crate that is being compiled: the name of `mcp-runtime` in it, and its local dependencies that have
+//! annotated functions.
+//!
+//! Parses only the subset of TOML that this requires.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+
+const PACKAGE: &str = "mcp-runtime";
+
+/// Returns the path of `__private`, with which all paths in an expansion start.
+pub(crate) fn private_path(given: Option<&syn::Path>) -> TokenStream {
+    let here = Span::mixed_site();
+    match given {
+        Some(path) => quote_spanned!(here=> #path::__private),
+        None => {
+            let name = Ident::new(crate_name(), here);
+            quote_spanned!(here=> ::#name::__private)
+        }
+    }
+}
+
+fn crate_name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| find().unwrap_or_else(|| PACKAGE.to_owned()).replace('-', "_"))
+}
+
+fn find() -> Option<String> {
+    let directory = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+    let manifest = Manifest::parse(&fs::read_to_string(directory.join("Cargo.toml")).ok()?);
+    manifest.name_of(PACKAGE, || Some(workspace_of(&directory)?.1))
+}
+
+/// Reads the manifest of the workspace of a package. Returns it with its directory.
+fn workspace_of(directory: &Path) -> Option<(&Path, Manifest)> {
+    directory
+        .ancestors()
+        .filter_map(|directory| Some((directory, fs::read_to_string(directory.join("Cargo.toml")).ok()?)))
+        .map(|(directory, text)| (directory, Manifest::parse(&text)))
+        .find(|(_, manifest)| manifest.is_workspace)
+}
 
 /// The dependencies in a manifest.
 #[derive(Debug, Default)]
-pub(crate) struct Manifest {
-    pub(crate) is_workspace: bool,
+struct Manifest {
+    is_workspace: bool,
     dependencies: Vec<Dependency>,
     workspace_dependencies: Vec<Dependency>,
 }
@@ -20,15 +66,15 @@ struct Dependency {
 
 /// A dependency in a directory on this machine.
 #[derive(Debug, PartialEq)]
-pub(crate) struct LocalDependency<'a> {
-    pub(crate) package: &'a str,
-    pub(crate) path: &'a str,
+struct LocalDependency<'a> {
+    package: &'a str,
+    path: &'a str,
     /// Whether the path is relative to the workspace.
-    pub(crate) is_inherited: bool,
+    is_inherited: bool,
 }
 
 impl Manifest {
-    pub(crate) fn parse(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let mut manifest = Self::default();
         let mut section: Vec<String> = Vec::new();
         let mut lines = text.lines();
@@ -52,7 +98,7 @@ impl Manifest {
     }
 
     /// Returns the name of a package in this manifest. Calls `workspace` for inherited dependencies.
-    pub(crate) fn name_of(&self, package: &str, workspace: impl FnOnce() -> Option<Self>) -> Option<String> {
+    fn name_of(&self, package: &str, workspace: impl FnOnce() -> Option<Self>) -> Option<String> {
         let inherited = || self.dependencies.iter().filter(|dependency| dependency.inherited);
         let is_inherited = |key: &str, workspace: &Self| {
             let mut found = workspace.workspace_dependencies.iter().filter(|dependency| dependency.key == key);
@@ -69,10 +115,7 @@ impl Manifest {
 
     /// Returns the package names and the paths of the normal dependencies that have a path. The paths of inherited
     /// dependencies are in `workspace`, and relative to it.
-    pub(crate) fn local_dependencies<'a>(
-        &'a self,
-        workspace: Option<&'a Self>,
-    ) -> impl Iterator<Item = LocalDependency<'a>> {
+    fn local_dependencies<'a>(&'a self, workspace: Option<&'a Self>) -> impl Iterator<Item = LocalDependency<'a>> {
         self.dependencies.iter().filter(|dependency| dependency.normal).filter_map(move |dependency| {
             let declared = match workspace.filter(|_| dependency.inherited) {
                 Some(workspace) => workspace.workspace_dependencies.iter().find(|found| found.key == dependency.key)?,
@@ -185,9 +228,77 @@ fn unquoted(text: &str) -> String {
     text.trim().trim_matches(['"', '\'']).to_owned()
 }
 
+/// The maximum number of files of a library that are searched, and the maximum size of one.
+const MAX_FILES: usize = 1000;
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Returns the package names of the local dependencies that have annotated functions.
+///
+/// A library that no code mentions is not linked, so its functions are silently missing. The runtime compares this list
+/// with the functions that it finds. Only dependencies with a path are considered: a macro does not know where Cargo
+/// has put the other dependencies.
+pub(crate) fn libraries() -> Vec<String> {
+    env::var_os("CARGO_MANIFEST_DIR").map(|directory| of_package(Path::new(&directory))).unwrap_or_default()
+}
+
+fn of_package(directory: &Path) -> Vec<String> {
+    let Ok(manifest) = fs::read_to_string(directory.join("Cargo.toml")) else { return Vec::new() };
+    let manifest = Manifest::parse(&manifest);
+    let workspace = workspace_of(directory);
+    let local = manifest.local_dependencies(workspace.as_ref().map(|(_, manifest)| manifest));
+    let libraries = local.filter(|dependency| {
+        let base = workspace.as_ref().filter(|_| dependency.is_inherited).map_or(directory, |(directory, _)| directory);
+        let library = base.join(dependency.path);
+        // The tests of the runtime depend on the runtime.
+        dependency.package != PACKAGE && uses_runtime(&library) && annotates(library.join("src"))
+    });
+    libraries.map(|dependency| dependency.package.to_owned()).collect()
+}
+
+/// Returns whether a package depends on the runtime.
+fn uses_runtime(directory: &Path) -> bool {
+    let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+    Manifest::parse(&manifest).name_of(PACKAGE, || Some(workspace_of(directory)?.1)).is_some()
+}
+
+/// Returns whether a source file below a directory annotates a function, except in tests.
+fn annotates(directory: PathBuf) -> bool {
+    let (mut paths, mut files) = (vec![directory], 0);
+    while let Some(path) = paths.pop() {
+        if path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
+        if let Ok(entries) = fs::read_dir(&path) {
+            paths.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files += 1;
+            let is_small = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES);
+            if is_small && has_annotation(&fs::read_to_string(&path).unwrap_or_default()) {
+                return true;
+            }
+            if files == MAX_FILES {
+                return false;
+            }
+        }
+    }
+    false
+}
+
+/// Returns whether a source file annotates a function before its tests.
+fn has_annotation(source: &str) -> bool {
+    source.lines().take_while(|line| line.trim() != "#[cfg(test)]").any(is_annotation)
+}
+
+/// Returns whether a line begins with one of the attributes, such as `#[tool]` or `#[mcp_runtime::tool(read_only)]`.
+fn is_annotation(line: &str) -> bool {
+    let Some(attribute) = line.trim_start().strip_prefix("#[") else { return false };
+    let path = attribute.split(['(', ']', ' ']).next().unwrap_or_default();
+    ["tool", "tools", "resource", "prompt"].contains(&path.rsplit("::").next().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Manifest;
+    use super::*;
 
     fn name(manifest: &str) -> Option<String> {
         let workspace = "[workspace.dependencies]\nshared = { version = \"1\", package = 'mcp-runtime' }\nserde = '1'";
@@ -243,6 +354,28 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(name(manifest).as_deref(), expected, "{manifest}");
+        }
+    }
+
+    #[test]
+    fn annotations_in_tests_do_not_count() {
+        assert!(has_annotation("#[tool]\nfn a() {}\n\n#[cfg(test)]\nmod tests;\n"));
+        assert!(!has_annotation("fn a() {}\n\n#[cfg(test)]\nmod tests {\n    #[tool]\n    fn b() {}\n}\n"));
+    }
+
+    #[test]
+    fn annotations_begin_a_line() {
+        for (line, expected) in [
+            ("#[tool]", true),
+            ("    #[tool(read_only)]", true),
+            ("#[mcp_runtime::prompt]", true),
+            ("#[resource(\"a://b\")]", true),
+            ("/// #[tool]", false),
+            ("#[toolbox]", false),
+            ("#[derive(Elicit)]", false),
+            ("fn tool() {}", false),
+        ] {
+            assert_eq!(is_annotation(line), expected, "{line}");
         }
     }
 }
