@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{
-    call::{batch::Batch, running},
+    call::{in_flight::Batch, running},
     connection::{Connection, ReceiveOutcome, RequestIds},
     request::{
         operation::{Ending, Operation},

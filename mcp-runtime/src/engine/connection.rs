@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     call::{
-        batch::Batch,
+        in_flight::Batch,
         running::{self, Clock},
     },
     dispatch,
-    methods::{entries, required_scopes::required_scopes},
+    methods::entries::{self, required_scopes},
     outbox::Outbox,
     pending_requests::decode_response,
     rates::FlowControl,

@@ -1,7 +1,7 @@
 //! Maps method names to the functions that answer them.
 
 use super::{
-    methods::{completion, entries, lifecycle, subscriptions, tools},
+    methods::{completion, entries, session},
     pending_requests::decode_progress,
     replicas::SessionMessage,
     request::{
@@ -33,7 +33,7 @@ pub(super) fn request(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8
     let capabilities = request.registry.capabilities();
     let announces_changes = request.engine().announces_changes();
     let (is_offered, answer): (bool, MethodHandler) = match method {
-        CallTool => (capabilities.tools, tools::call_tool),
+        CallTool => (capabilities.tools, entries::call_tool),
         ListTools => (capabilities.tools, |request, out| entries::list(request, ListKind::Tools, out)),
         ReadResource => (capabilities.resources, entries::read_resource),
         ListResources => (capabilities.resources, |request, out| entries::list(request, ListKind::Resources, out)),
@@ -41,22 +41,22 @@ pub(super) fn request(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8
         GetPrompt => (capabilities.prompts, entries::get_prompt),
         ListPrompts => (capabilities.prompts, |request, out| entries::list(request, ListKind::Prompts, out)),
         Complete => (capabilities.completions, completion::complete),
-        Ping => (true, lifecycle::ping),
+        Ping => (true, session::ping),
         // A handle can log even if no function can.
-        SetLevel => (capabilities.logging || announces_changes, lifecycle::set_level),
-        Subscribe => (capabilities.resources && announces_changes, subscriptions::subscribe),
-        Unsubscribe => (capabilities.resources && announces_changes, subscriptions::unsubscribe),
+        SetLevel => (capabilities.logging || announces_changes, session::set_level),
+        Subscribe => (capabilities.resources && announces_changes, session::subscribe),
+        Unsubscribe => (capabilities.resources && announces_changes, session::unsubscribe),
         ListSkills => (capabilities.skills, entries::list_skills),
         GetSkill => (capabilities.skills, entries::get_skill),
         ReadDirectory => (capabilities.skills, entries::read_directory),
-        Listen => (announces_changes || capabilities.tasks, |request, _| subscriptions::listen(request)),
+        Listen => (announces_changes || capabilities.tasks, |request, _| session::listen(request)),
         GetTask => (capabilities.tasks, |request, out| tasks::request(GetTask, request, out)),
         TaskResult => (capabilities.tasks, |request, out| tasks::request(TaskResult, request, out)),
         ListTasks => (capabilities.tasks, |request, out| tasks::request(ListTasks, request, out)),
         CancelTask => (capabilities.tasks, |request, out| tasks::request(CancelTask, request, out)),
         UpdateTask => (capabilities.tasks, |request, out| tasks::request(UpdateTask, request, out)),
-        Initialize => (true, lifecycle::initialize),
-        Discover => (true, lifecycle::discover),
+        Initialize => (true, session::initialize),
+        Discover => (true, session::discover),
         // Notifications, and requests to the client.
         Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots => {
             return entries::call_method(name, request, out);
@@ -93,9 +93,9 @@ pub(super) fn notification(connection: &ConnectionContext, name: &str, params: &
                 connection.tell_replicas(|| SessionMessage::Progress(token, report));
             }
         }
-        Some(Method::Initialized) => lifecycle::initialized(connection),
+        Some(Method::Initialized) => session::initialized(connection),
         #[cfg(feature = "ask")]
-        Some(Method::RootsChanged) => lifecycle::roots_changed(connection),
+        Some(Method::RootsChanged) => session::roots_changed(connection),
         _ => tracing::debug!(method = name, "ignored an unknown notification"),
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use tracing::{Instrument as _, Span};
 
 use super::{
-    batch::Sink,
+    in_flight::Sink,
     running::{self, GuardedCall, warn_if_slow, with_unmet_requirement},
 };
 use crate::{

@@ -7,10 +7,7 @@ use std::{
     vec,
 };
 
-use super::{
-    call::{Call, LayerPosition},
-    outcome::Outcome,
-};
+use super::call::{Call, LayerPosition, Outcome};
 use crate::{
     engine::{call::running::GuardedCall, request::start::CallSpan},
     handler::{CallFuture, Function, entry::EntryInfo},

@@ -1,12 +1,11 @@
-//! Lists, `prompts/get`, `resources/read`, and the methods of the skills extension.
+//! The methods of tools, prompts, resources, skills and extensions: lists, and calls of their functions. Also the scopes
+//! that such a request requires, determined without handling it.
 //!
 //! The files of skills are ordinary resources as well, so every revision can list and read them.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use super::lifecycle;
-#[cfg(feature = "ui")]
-use crate::revision::Feature;
+use super::completion;
 use crate::{
     auth::Scopes,
     engine::{
@@ -17,19 +16,23 @@ use crate::{
         },
         request::{
             context::{ListedTo, RequestContext, authorize, may_use},
+            method::Method,
             params,
         },
+        subscriptions::filter::Filter,
+        tasks,
     },
     error::Fault,
     excerpt::excerpt,
     handler::{
-        Call, Context, Finished, ServerFnInput, ServerFnOutput,
+        Call, Context, Finished, Function, ServerFnInput, ServerFnOutput,
         entry::{EntryInfo, EntryKind},
         from_strings, member,
     },
     jsonrpc::{RawJson, raw},
     model::CacheScope,
-    registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
+    registry::{Found, ListKind, ListSet, Node, Pager, ResourceLists, decode_offset, write_resources},
+    revision::{Feature, encode::Object},
 };
 
 /// Responds with a page of a list. Pages that look the same to every caller are encoded once.
@@ -109,6 +112,30 @@ fn list_resources(
     Ok(())
 }
 
+/// Calls the function of a tool: as a plain call, as a task, or as a call that may become a task.
+///
+/// See [Tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
+pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let name = params::string(request.params.name, "name")?;
+    let visible = request.visible_to();
+    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(tool)) else {
+        return Err(Fault::UnknownTool(name.into_owned()));
+    };
+    authorize(request, tool)?;
+    let arguments = request.params.arguments()?;
+    check_headers(request, tool, arguments)?;
+    tasks::call_tool(request, tool, arguments, out)
+}
+
+/// Compares the arguments that the transport repeats in headers with the arguments in the message.
+fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str) -> Result<(), Fault> {
+    let source = request.connection.source.as_ref().filter(|_| request.has(Feature::RequestMeta));
+    let Some(source) = source.filter(|_| !tool.contract.headers().is_empty()) else { return Ok(()) };
+    let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| raw::member(json, name));
+    let mirrored = tool.contract.headers().iter().map(|header| (header.name.as_str(), value(&header.path)));
+    source.check_arguments(&mirrored.collect::<Vec<_>>())
+}
+
 /// Calls the function of a prompt.
 ///
 /// See [Prompts](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts).
@@ -136,7 +163,7 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
 pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let visible = request.visible_to();
     let Some(function) = request.registry.method(method).filter(|function| visible.sees(function)) else {
-        return lifecycle::dialect_method(method, request, out);
+        return dialect_method(method, request, out);
     };
     authorize(request, function)?;
     let mut arguments = vec![b'{'];
@@ -148,6 +175,18 @@ pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut 
     arguments.push(b'}');
     let arguments = String::from_utf8_lossy(&arguments);
     call_function(request, function, function.name.clone(), &arguments, out)
+}
+
+/// Answers a method that is declared by the dialect of the request.
+fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let Some(respond) = request.dialect().method(method) else {
+        return Err(Fault::MethodNotFound(method.to_owned()));
+    };
+    let mut result = Vec::new();
+    respond(request.params.json(), &mut Object::begin(&mut result))?;
+    request.encoding().end_result(&mut result, None);
+    running::write_result(out, request.id, &result);
+    Ok(())
 }
 
 /// Calls the function of a resource, or returns a file of a skill.
@@ -218,4 +257,50 @@ pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec
     file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
     out.push(b'}');
     Ok(())
+}
+
+/// Returns the scopes of the functions that a request would use. An invalid request requires none.
+pub(crate) fn required_scopes(name: &str, request: &RequestContext<'_>) -> Scopes {
+    use Method::*;
+
+    let registry = request.registry;
+    if !registry.requires_scopes() {
+        return Scopes::default();
+    }
+    let visible = request.visible_to();
+    let sees = |function: &Function| visible.sees(function);
+    let subject = || params::string(request.params.name, "name").ok();
+    let resource = |uri: &str| Some(&**registry.resource(uri, sees)?.function);
+    let functions: Vec<&Function> = match Method::named(name) {
+        Some(CallTool) => {
+            let tool = subject().and_then(|name| registry.tool(&name));
+            tool.map(|tool| &**tool).filter(|function| sees(function)).into_iter().collect()
+        }
+        Some(GetPrompt) => {
+            let prompt = subject().and_then(|name| registry.prompt(&name));
+            prompt.map(|prompt| &**prompt).filter(|function| sees(function)).into_iter().collect()
+        }
+        Some(ReadResource | Subscribe) => {
+            let uri = params::string(request.params.uri, "uri").ok();
+            uri.and_then(|uri| resource(&uri)).into_iter().collect()
+        }
+        Some(Complete) => {
+            completion::referenced_function(request).map(|(_, function)| &**function).into_iter().collect()
+        }
+        Some(Listen) => {
+            let uris = Filter::read(request.params, ListSet::listed_in(request.dialect()))
+                .ok()
+                .and_then(|filter| filter.resources);
+            uris.iter().flatten().filter_map(|uri| resource(uri)).collect()
+        }
+        // These methods use no functions, and extensions may define the methods that the server does not offer.
+        None
+        | Some(
+            ListTools | ListResources | ListTemplates | ListPrompts | Unsubscribe | ReadDirectory | Ping | Initialize
+            | Discover | SetLevel | ListSkills | GetSkill | GetTask | TaskResult | ListTasks | CancelTask | UpdateTask
+            | Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots,
+        ) => registry.method(name).map(|function| &**function).filter(|function| sees(function)).into_iter().collect(),
+    };
+    let scopes = functions.iter().filter_map(|function| function.scopes.as_ref());
+    scopes.fold(Scopes::default(), |all, scopes| all.and(scopes.clone()))
 }

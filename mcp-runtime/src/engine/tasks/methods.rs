@@ -1,25 +1,230 @@
-//! `tasks/get`, `tasks/list`, `tasks/result`, `tasks/update` and `tasks/cancel`.
+//! The methods that create tasks or are about tasks: `tools/call` as a plain call, as a task, or as a call that may become
+//! a task; the `tasks/…` methods; and the notifications about tasks for `subscriptions/listen`.
 
-use std::sync::Arc;
+use std::{
+    future::ready,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::task::AbortHandle;
 
 use super::{
     LOG_TARGET,
-    request::{TaskRequest, decode_cursor, decode_responses, is_declared, list as list_page, undeclared},
-    result::{QuestionStream, ResultRequest},
-    service::TaskOwner,
-    watch::{TaskWatch, watch_tasks},
+    client::{TaskClient, TaskSession},
+    encode,
+    request::{QuestionStream, ResultRequest, TaskRequest, decode_cursor, decode_responses, list as list_page},
+    service::{DeferredTask, TaskOwner},
+    store::TaskStore,
+    task::{Task, TaskError, TaskKey},
 };
 use crate::{
+    backend::Backoff,
     engine::{
-        call::prepare::{admit, answer_with, check_in_flight},
-        request::{context::RequestContext, method::Method},
+        call::prepare::{admit, answer_with, call_function, call_with, check_in_flight, prepare, run, share},
+        client_requests::requester,
+        description::TASKS_EXTENSION,
+        layers,
+        outbox::Outbox,
+        request::{
+            context::RequestContext,
+            method::Method,
+            params::{self, Params},
+            source::SenderAccess,
+        },
         subscriptions::filter::Filter,
     },
     error::Fault,
     excerpt::excerpt,
+    handler::{
+        Context, Encoding, Finished, Function, Input, SharedCall,
+        entry::{Handler, TaskSupport},
+    },
+    jsonrpc::{Id, RawJson},
     random,
     revision::Feature,
 };
+
+/// Calls the function of a tool: as a plain call, as a task, or as a call that may become a task.
+///
+/// # Errors
+///
+/// Returns the fault to respond with.
+pub(crate) fn call_tool(
+    request: &RequestContext<'_>,
+    tool: &Arc<Function>,
+    arguments: &str,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    match Execution::of(request, tool)? {
+        Execution::Plain => call_function(request, tool, tool.name.clone(), arguments, out),
+        Execution::Task(ttl) => call_as_task(request, tool, arguments, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(request, tool, arguments, at_once, out),
+    }
+}
+
+/// Runs a call as a task. Responds with the task as soon as it is created.
+fn call_as_task(
+    request: &RequestContext<'_>,
+    function: &Arc<Function>,
+    arguments: &str,
+    ttl: Option<Duration>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let handler = &function.common().handler;
+    if let Handler::Sync(_) = handler {
+        return call_with(request, function, function.name.clone(), arguments, None, out);
+    }
+    let client = Arc::new(task_client(request));
+    // The span of the task needs the trace context of the request.
+    let is_traced = request.engine().profile.telemetry.is_some();
+    let (call, next) = prepare(request, function, function.name.clone(), arguments)?;
+    let context = Context::new(SharedCall {
+        connection: Arc::clone(&client) as _,
+        requester: Some(Arc::clone(&client) as _),
+        task: Some(Arc::clone(&client) as _),
+        ..share(request, call, function.uses_context || is_traced, next.is_some())
+    });
+    let owner = task_owner(request)?;
+    let started = match next {
+        Some(next) => Ok(next.start(layers::Call::new(context.clone(), arguments))),
+        None => context.start(handler, Input::new(function, context.call(), Some(&context), arguments)),
+    };
+    let running = match started {
+        Ok(running) => running,
+        // A client that requests a task gets one, even if the call fails before the function runs.
+        Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
+        Err(error) => {
+            context.call().fail(request, error, out);
+            return Ok(());
+        }
+    };
+    let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().profile.limits.timeout);
+    let created = async move {
+        let created = tasks.create(owner, ttl, context, client, running).await;
+        created.map_err(|rejected| rejected.fault)
+    };
+    answer_with(request, function.name.clone(), limit, None, created, out);
+    Ok(())
+}
+
+/// Calls a function that may become a task.
+fn call_deferred(
+    request: &RequestContext<'_>,
+    function: &Arc<Function>,
+    arguments: &str,
+    at_once: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let name = &function.name;
+    let requester = requester(request, function, name, arguments, function.uses_context || at_once)?;
+    let Some(requester) = requester else { return call_with(request, function, name.clone(), arguments, None, out) };
+    // The task has no id yet. With the extension, no message needs the id before the task exists.
+    let client = Arc::new(task_client(request));
+    let owner = task_owner(request)?;
+    let tasks = Arc::downgrade(&request.engine().tasks);
+    let is_traced = request.engine().profile.telemetry.is_some();
+    let deferred = DeferredTask::new(owner, Arc::clone(&client), tasks, at_once);
+    let (call, next) = prepare(request, function, name.clone(), arguments)?;
+    let context = Context::new(SharedCall {
+        requester: Some(requester),
+        task: Some(client as _),
+        handoff: Some(Arc::new(deferred) as _),
+        ..share(request, call, function.uses_context || is_traced, next.is_some())
+    });
+    run(request, function, &context, next, arguments, out)
+}
+
+/// Creates the client of a task, with the capabilities that were declared in the session or in the request.
+fn task_client(request: &RequestContext<'_>) -> TaskClient {
+    match request.session().filter(|_| request.has(Feature::SessionTasks)) {
+        Some(session) => {
+            let encoding = Arc::clone(request.engine().encoding(session.info.dialect));
+            let session_of_task = TaskSession { task_id: OnceLock::new(), session: Arc::downgrade(session), encoding };
+            TaskClient::new(&session.info.capabilities, Some(session_of_task))
+        }
+        None => TaskClient::new(request.params.meta.client_capabilities.map_or("{}", RawJson::text), None),
+    }
+}
+
+/// The way in which a tool call is executed.
+enum Execution {
+    /// As a plain call.
+    Plain,
+    /// As a task, with the TTL that the client requested.
+    Task(Option<Duration>),
+    /// As a call that becomes a task when its function requests it, or immediately if the task limit allows.
+    Deferred { at_once: bool },
+}
+
+impl Execution {
+    /// Chooses the execution that the tool supports and the client requests or accepts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client
+    /// does not request or accept one.
+    fn of(request: &RequestContext<'_>, tool: &Function) -> Result<Self, Fault> {
+        let support = tool.task();
+        if support == TaskSupport::Forbidden && request.params.task.is_none() {
+            return Ok(Self::Plain);
+        }
+        if request.has(Feature::SessionTasks) {
+            return Self::of_session(request, support);
+        }
+        if !request.has(Feature::TaskExtension) {
+            return Ok(Self::Plain);
+        }
+        match (support, is_declared(request.params)) {
+            (TaskSupport::Forbidden, _) | (TaskSupport::Optional | TaskSupport::Deferred, false) => Ok(Self::Plain),
+            (TaskSupport::Required, false) => Err(undeclared()),
+            (TaskSupport::Required, true) => Ok(Self::Task(None)),
+            (TaskSupport::Optional, true) => Ok(Self::Deferred { at_once: true }),
+            (TaskSupport::Deferred, true) => Ok(Self::Deferred { at_once: false }),
+        }
+    }
+
+    /// Chooses the execution in a revision where the client requests tasks.
+    fn of_session(request: &RequestContext<'_>, support: TaskSupport) -> Result<Self, Fault> {
+        let name = || params::string(request.params.name, "name");
+        match (support, request.params.task) {
+            // A server that declares no tasks ignores the parameter.
+            (TaskSupport::Forbidden, Some(_)) if !request.registry.capabilities().tasks => Ok(Self::Plain),
+            (TaskSupport::Forbidden, Some(_)) => {
+                Err(Fault::MethodNotFound(format!("tools/call as a task: `{}` does not support tasks", name()?)))
+            }
+            (TaskSupport::Required, None) => {
+                Err(Fault::MethodNotFound(format!("tools/call without `task`: `{}` can only run as a task", name()?)))
+            }
+            (_, None) => Ok(Self::Plain),
+            (_, Some(task)) => decode_ttl(task).map(Self::Task),
+        }
+    }
+}
+
+/// Decodes the TTL in the `task` parameter.
+fn decode_ttl(task: RawJson<'_>) -> Result<Option<Duration>, Fault> {
+    if !task.is_object() {
+        return Err(Fault::invalid_params("`task` must be an object"));
+    }
+    let Some(ttl) = task.member("ttl").filter(|ttl| !ttl.is_null()) else { return Ok(None) };
+    let millis = ttl.text().parse().ok().filter(|millis: &u64| *millis > 0);
+    let millis = millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive number of milliseconds"))?;
+    Ok(Some(Duration::from_millis(millis)))
+}
+
+/// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
+pub(crate) fn is_declared(params: &Params<'_>) -> bool {
+    let extensions = params.meta.client_capabilities.and_then(|json| json.member("extensions"));
+    let tasks = extensions.and_then(|json| json.member(TASKS_EXTENSION));
+    tasks.is_some_and(RawJson::is_object)
+}
+
+/// Returns the error for a client that has not declared the extension.
+pub(crate) fn undeclared() -> Fault {
+    Fault::MissingCapability { required: json!({ "extensions": { TASKS_EXTENSION: {} } }) }
+}
 
 /// Answers a `tasks/…` request.
 pub(crate) fn request(method: Method, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -180,4 +385,94 @@ pub(crate) fn watch(
 pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Result<(), Fault> {
     let is_refused = request.registry.capabilities().tasks && filter.tasks.is_some() && !is_declared(request.params);
     if is_refused { Err(undeclared()) } else { Ok(()) }
+}
+
+/// The tokio tasks that send notifications about the tasks of a subscription. Dropping the watch aborts them.
+#[derive(Debug)]
+pub(crate) struct TaskWatch(Vec<AbortHandle>);
+
+impl Drop for TaskWatch {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// A task that a subscription covers.
+struct WatchedTask {
+    store: Arc<TaskStore>,
+    key: TaskKey,
+    /// The scopes that decide what the subscriber may read.
+    access: SenderAccess,
+    outbox: Weak<Outbox>,
+    encoding: Arc<Encoding>,
+    /// The id of the subscription, as JSON.
+    subscription_id: Arc<str>,
+}
+
+/// Notifies a subscription of the current state of each task and of every change to it. Tasks that the subscriber does
+/// not own, or for whose results it lacks scopes, cause no notifications.
+pub(crate) fn watch_tasks(
+    store: &Arc<TaskStore>,
+    (owner, access): (&str, &SenderAccess),
+    ids: Vec<String>,
+    outbox: &Arc<Outbox>,
+    encoding: &Arc<Encoding>,
+    subscription_id: &Id,
+) -> TaskWatch {
+    let subscription_id: Arc<str> = subscription_id.as_json().into();
+    let watched = ids.iter().filter_map(|id| store.key(owner, id)).map(|key| WatchedTask {
+        store: Arc::clone(store),
+        key,
+        access: access.clone(),
+        outbox: Arc::downgrade(outbox),
+        encoding: Arc::clone(encoding),
+        subscription_id: Arc::clone(&subscription_id),
+    });
+    TaskWatch(watched.map(|watched| tokio::spawn(watched.run()).abort_handle()).collect())
+}
+
+impl WatchedTask {
+    /// Sends the current state of the task, then every change to it. If the backend fails, continues when it is back.
+    async fn run(self) {
+        let mut backoff = Backoff::default();
+        while let Err(error) = self.try_run(&mut backoff).await {
+            tracing::warn!(%error, "the backend failed, retrying to send notifications about a task");
+            backoff.wait().await;
+        }
+    }
+
+    /// Loads the task, and records that this process waits for its changes.
+    async fn load(&self) -> Result<Option<Task>, TaskError> {
+        match self.store.load(&self.key).await? {
+            Some(task) if self.access.grants(&task.state.scopes) => self.store.begin_watching(task).await,
+            _ => Ok(None),
+        }
+    }
+
+    async fn try_run(&self, backoff: &mut Backoff) -> Result<(), TaskError> {
+        let mut changes = self.store.watch(&self.key).await;
+        let mut sent_version = None;
+        while let Some(task) = self.load().await? {
+            backoff.reset();
+            let Some(outbox) = self.outbox.upgrade() else { break };
+            if sent_version != Some(task.state.version) {
+                let outcome = self.store.outcome(&task).await?;
+                let notification =
+                    encode::task_notification(&self.encoding, &task, outcome.as_deref(), &self.subscription_id);
+                let sent = outbox.offer(&notification);
+                drop(outbox);
+                if let Err(drained) = sent {
+                    // The task may have changed by the time the outbox has room, so it is loaded again.
+                    drained.await;
+                    continue;
+                }
+                sent_version = Some(task.state.version);
+            }
+            if task.state.status.is_final() {
+                break;
+            }
+            changes.changed(&task).await;
+        }
+        Ok(())
+    }
 }

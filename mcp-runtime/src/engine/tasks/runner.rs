@@ -15,10 +15,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     LOG_TARGET,
-    client::TaskClient,
-    inbox::{InboxUpdate, truncated},
-    quota::BytePermit,
-    store::{TaskStore, TaskWaiter, Updated},
+    client::{InboxUpdate, TaskClient, truncated},
+    store::{BytePermit, TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskError, TaskState, TaskStatus, backend_failed, result_too_large},
 };
 use crate::{

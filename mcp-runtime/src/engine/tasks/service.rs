@@ -17,11 +17,9 @@ use super::{
     LOG_TARGET,
     client::TaskClient,
     encode,
-    key::hash,
-    quota::{ByteQuota, MAX_BYTES},
     runner::Runner,
-    store::TaskStore,
-    task::Task,
+    store::{ByteQuota, MAX_BYTES, TaskStore},
+    task::{Task, hash},
 };
 use crate::{
     backend::Backend,

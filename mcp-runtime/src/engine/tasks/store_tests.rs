@@ -15,10 +15,9 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
-    key::{TASKS, TaskKey, hash, test_key},
-    reader::TaskReader,
+    request::TaskReader,
     store::{TaskStore, TaskWaiter, Updated},
-    task::{StoredOutcome, Task, TaskStatus},
+    task::{StoredOutcome, TASKS, Task, TaskKey, TaskStatus, hash, test_key},
 };
 use crate::{
     backend::{Backend, BackendError, BackendFuture, MemoryBackend, RecordCondition, Records as _, Timestamp},

@@ -1,5 +1,3 @@
-#[cfg(feature = "cluster")]
-mod account;
 mod local;
 #[cfg(feature = "cluster")]
 mod shared;
