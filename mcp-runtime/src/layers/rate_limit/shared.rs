@@ -193,8 +193,6 @@ impl SharedBudgets {
     }
 }
 
-impl Budget {}
-
 /// The budget for which the backend is being asked, if any.
 struct Asking(Option<Arc<Budget>>);
 
