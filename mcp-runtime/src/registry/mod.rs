@@ -16,5 +16,5 @@ pub(crate) use build::Selection;
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use lists::{ListSet, ServerCapabilities};
 pub(crate) use names::{Change, Names, ScopeRules};
-pub(crate) use skills::{Node, Skills};
+pub(crate) use skills::Skills;
 pub(crate) use snapshot::{Found, Registry, ResourceLists};

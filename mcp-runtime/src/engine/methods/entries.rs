@@ -31,7 +31,7 @@ use crate::{
     },
     jsonrpc::{RawJson, raw},
     model::CacheScope,
-    registry::{Found, ListKind, ListSet, Node, Pager, ResourceLists, decode_offset, write_resources},
+    registry::{Found, ListKind, ListSet, Pager, ResourceLists, decode_offset, write_resources},
     revision::{Feature, encode::Object},
 };
 
@@ -189,7 +189,7 @@ fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// Calls the function of a resource, or returns a file of a skill.
+/// Calls the function of a resource, or returns a file of a skill, which does not change while the server runs.
 ///
 /// See [Resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources).
 pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -197,7 +197,10 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
     let visible = request.visible_to();
     let registry = request.registry;
     if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
-        return read_file(request, file, out);
+        running::begin_result(out, request.id);
+        file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
+        out.push(b'}');
+        return Ok(());
     }
     let Some(Found { function, variables }) = registry.resource(&uri, |function| visible.sees(function)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
@@ -251,16 +254,8 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
     Ok(())
 }
 
-/// Answers `resources/read` with a file of a skill. Such files do not change while the server runs.
-pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<(), Fault> {
-    running::begin_result(out, request.id);
-    file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
-    out.push(b'}');
-    Ok(())
-}
-
 /// Returns the scopes of the functions that a request would use. An invalid request requires none.
-pub(crate) fn required_scopes(name: &str, request: &RequestContext<'_>) -> Scopes {
+pub(crate) fn required_scopes<'a>(name: &str, request: &RequestContext<'a>) -> Scopes {
     use Method::*;
 
     let registry = request.registry;
@@ -270,23 +265,16 @@ pub(crate) fn required_scopes(name: &str, request: &RequestContext<'_>) -> Scope
     let visible = request.visible_to();
     let sees = |function: &Function| visible.sees(function);
     let subject = || params::string(request.params.name, "name").ok();
-    let resource = |uri: &str| Some(&**registry.resource(uri, sees)?.function);
-    let functions: Vec<&Function> = match Method::named(name) {
-        Some(CallTool) => {
-            let tool = subject().and_then(|name| registry.tool(&name));
-            tool.map(|tool| &**tool).filter(|function| sees(function)).into_iter().collect()
-        }
-        Some(GetPrompt) => {
-            let prompt = subject().and_then(|name| registry.prompt(&name));
-            prompt.map(|prompt| &**prompt).filter(|function| sees(function)).into_iter().collect()
-        }
+    let seen = |function: Option<&'a Arc<Function>>| function.filter(|function| sees(function));
+    let resource = |uri: &str| Some(registry.resource(uri, sees)?.function);
+    let functions: Vec<&Arc<Function>> = match Method::named(name) {
+        Some(CallTool) => Vec::from_iter(seen(subject().and_then(|name| registry.tool(&name)))),
+        Some(GetPrompt) => Vec::from_iter(seen(subject().and_then(|name| registry.prompt(&name)))),
         Some(ReadResource | Subscribe) => {
             let uri = params::string(request.params.uri, "uri").ok();
-            uri.and_then(|uri| resource(&uri)).into_iter().collect()
+            Vec::from_iter(uri.and_then(|uri| resource(&uri)))
         }
-        Some(Complete) => {
-            completion::referenced_function(request).map(|(_, function)| &**function).into_iter().collect()
-        }
+        Some(Complete) => Vec::from_iter(completion::referenced_function(request).map(|(_, function)| function)),
         Some(Listen) => {
             let uris = Filter::read(request.params, ListSet::listed_in(request.dialect()))
                 .ok()
@@ -299,7 +287,7 @@ pub(crate) fn required_scopes(name: &str, request: &RequestContext<'_>) -> Scope
             ListTools | ListResources | ListTemplates | ListPrompts | Unsubscribe | ReadDirectory | Ping | Initialize
             | Discover | SetLevel | ListSkills | GetSkill | GetTask | TaskResult | ListTasks | CancelTask | UpdateTask
             | Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots,
-        ) => registry.method(name).map(|function| &**function).filter(|function| sees(function)).into_iter().collect(),
+        ) => Vec::from_iter(seen(registry.method(name))),
     };
     let scopes = functions.iter().filter_map(|function| function.scopes.as_ref());
     scopes.fold(Scopes::default(), |all, scopes| all.and(scopes.clone()))
