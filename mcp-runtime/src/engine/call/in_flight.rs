@@ -266,30 +266,29 @@ impl Batch {
 
     /// Announces a response that follows later.
     pub(crate) fn expect(&self) {
-        self.update(|progress| progress.open += 1);
+        self.progress().open += 1;
     }
 
     /// Adds a response that was not announced.
     pub(crate) fn add(&self, response: &[u8]) {
-        self.update(|progress| progress.add(response));
+        self.progress().add(response);
     }
 
     /// Adds an announced response, and writes the response of the batch if this was the last one.
     pub(crate) fn push(&self, response: &[u8], out: &mut Vec<u8>) {
-        self.update(|progress| {
-            progress.add(response);
-            progress.close_one(out);
-        });
+        let mut progress = self.progress();
+        progress.add(response);
+        progress.close_one(out);
     }
 
     /// Drops an announced response or marks the batch as read, and writes the response of the batch if it is
     /// complete.
     pub(crate) fn skip(&self, out: &mut Vec<u8>) {
-        self.update(|progress| progress.close_one(out));
+        self.progress().close_one(out);
     }
 
-    fn update(&self, update: impl FnOnce(&mut Progress)) {
-        update(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
