@@ -299,7 +299,7 @@ impl Context {
         let polled = Pin::new(&mut guarded).poll(cx);
         warn_if_slow(&call.name, request.connection.clock.lap());
         let finished = match polled {
-            Poll::Ready(result) => call.finished(result),
+            Poll::Ready(finished) => finished,
             Poll::Pending => match self.spawn(request, permit, count, guarded.with_slow_warning()) {
                 Ok(()) => return,
                 // Only a concurrent HTTP request of the same session can have taken the id.

@@ -30,11 +30,6 @@ use crate::{
 const TIMER_PRECISION: Duration = Duration::from_millis(1);
 
 impl Call {
-    /// Converts the payload of a panic into a fault.
-    pub(super) fn finished(&self, result: Result<Finished, Box<dyn Any + Send>>) -> Finished {
-        result.unwrap_or_else(|panic| Finished::failed(self.panic_fault(&*panic)))
-    }
-
     /// Returns the outcome of a call that did not finish within this time.
     pub(crate) fn timed_out(&self, limit: Option<Duration>) -> Finished {
         let limit = limit.unwrap_or_default();
@@ -199,12 +194,12 @@ impl Context {
     /// Runs a guarded call to completion. Returns `None` if it did not finish within this time. Time spent waiting for
     /// the client does not count.
     pub(crate) async fn run_within(&self, limit: Option<Duration>, mut guarded: GuardedCall) -> Option<Finished> {
-        let Some(limit) = limit else { return Some(self.call().finished(guarded.await)) };
+        let Some(limit) = limit else { return Some(guarded.await) };
         let start = tokio::time::Instant::now();
         let mut remaining = limit;
         loop {
-            if let Ok(result) = tokio::time::timeout(remaining, &mut guarded).await {
-                return Some(self.call().finished(result));
+            if let Ok(finished) = tokio::time::timeout(remaining, &mut guarded).await {
+                return Some(finished);
             }
             remaining = (limit + self.waited()).saturating_sub(start.elapsed());
             if remaining < TIMER_PRECISION {
@@ -273,10 +268,7 @@ pub(crate) fn duplicate_id(id: &Id) -> Fault {
 /// The time after which a function that blocks its thread is reported in the log.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
 
-/// The outcome of a guarded call, or the payload of its panic.
-type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
-
-/// A future whose panics are caught, including panics of its destructor.
+/// A future whose panics are caught and become faults, including panics of its destructor, which are only logged.
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
     running: Option<CallFuture>,
@@ -313,8 +305,8 @@ impl GuardedCall {
         self
     }
 
-    /// Polls the function or its layers.
-    fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+    /// Polls the function or its layers. Returns the payload of a panic as an error.
+    fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Finished, Box<dyn Any + Send>>> {
         let Some(mut running) = self.running.take() else { return Poll::Pending };
         let start = self.warns_if_slow.then(Instant::now);
         let _entered = telemetry::enter(self.context.shared().unsampled.as_ref());
@@ -360,18 +352,19 @@ impl GuardedCall {
 }
 
 impl Future for GuardedCall {
-    type Output = GuardedResult;
+    type Output = Finished;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Finished> {
         loop {
             let was_suspended = self.is_suspended;
             if !was_suspended && let Poll::Ready(result) = self.poll_running(cx) {
-                return Poll::Ready(result);
+                let panicked = |panic: Box<dyn Any + Send>| Finished::failed(self.context.call().panic_fault(&*panic));
+                return Poll::Ready(result.unwrap_or_else(panicked));
             }
             let questions = self.poll_questions(cx);
             self.is_suspended = questions.is_pending();
             match questions {
-                Poll::Ready(Some(finished)) => return Poll::Ready(Ok(finished)),
+                Poll::Ready(Some(finished)) => return Poll::Ready(finished),
                 Poll::Pending => return Poll::Pending,
                 // There are no questions, or another task has withdrawn them.
                 Poll::Ready(None) => {}
