@@ -36,7 +36,7 @@ use crate::{
 /// The client of a task, as its function sees it. Questions and status messages are passed through the inbox to the
 /// record; notifications are sent to the session.
 pub(crate) struct TaskClient {
-    inbox: Arc<TaskInbox>,
+    pub(super) inbox: Arc<TaskInbox>,
     /// The capabilities that the client declared, as JSON.
     capabilities: Arc<str>,
     once: OnceValues,
@@ -52,13 +52,6 @@ pub(crate) struct TaskSession {
     pub(crate) encoding: Arc<Encoding>,
 }
 
-impl TaskSession {
-    /// Returns the outbox for messages that belong to no request.
-    fn outbox(&self) -> Option<Arc<Outbox>> {
-        self.session.upgrade().map(|session| Arc::clone(&session.outbox))
-    }
-}
-
 impl TaskClient {
     pub(crate) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
         Self { inbox: Arc::default(), capabilities: capabilities.into(), once: OnceValues::default(), session }
@@ -72,10 +65,6 @@ impl TaskClient {
         }
     }
 
-    pub(super) fn inbox(&self) -> &Arc<TaskInbox> {
-        &self.inbox
-    }
-
     /// Returns the requester for messages that belong to no request.
     fn session_requester(&self) -> Option<LiveRequester> {
         Some(LiveRequester::of_session(&self.session.as_ref()?.session.upgrade()?))
@@ -83,14 +72,14 @@ impl TaskClient {
 
     /// Returns the outbox of the session that created the task, if both still exist.
     fn outbox(&self) -> Option<Arc<Outbox>> {
-        self.session.as_ref()?.outbox()
+        self.session.as_ref()?.session.upgrade().map(|session| Arc::clone(&session.outbox))
     }
 
     /// Notifies the session of the status of the task.
     pub(super) fn notify_status(&self, task: &Task) {
-        let Some(session) = &self.session else { return };
-        let Some(outbox) = session.outbox() else { return };
-        outbox.notify(&encode::status_notification(&session.encoding, task));
+        if let Some((session, outbox)) = self.session.as_ref().zip(self.outbox()) {
+            outbox.notify(&encode::status_notification(&session.encoding, task));
+        }
     }
 }
 
@@ -174,8 +163,7 @@ impl TaskPeer for TaskClient {
 /// there is no session, and notifications are discarded.
 impl CallConnection for TaskClient {
     fn notify(&self, message: &[u8]) -> bool {
-        let Some(session) = &self.session else { return true };
-        let Some(outbox) = session.outbox() else { return true };
+        let Some((session, outbox)) = self.session.as_ref().zip(self.outbox()) else { return true };
         let Ok(text) = std::str::from_utf8(message) else { return false };
         let task_id = session.task_id.get().map(String::as_str).unwrap_or_default();
         let mut out = Vec::with_capacity(message.len() + 128);
@@ -263,14 +251,9 @@ pub(super) struct InboxUpdate {
 }
 
 impl TaskInbox {
-    /// Records that the call has become a task.
-    pub(super) fn accept(&self) {
-        let _ = self.is_task.set(true);
-    }
-
-    /// Records that the call will not become a task.
-    pub(super) fn reject(&self) {
-        let _ = self.is_task.set(false);
+    /// Records whether the call has become a task.
+    pub(super) fn decide(&self, is_task: bool) {
+        let _ = self.is_task.set(is_task);
     }
 
     /// Returns whether the call has become a task.

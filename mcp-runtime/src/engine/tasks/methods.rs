@@ -8,13 +8,13 @@ use std::{
 };
 
 use serde_json::json;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use super::{
     LOG_TARGET,
     client::{TaskClient, TaskSession},
     encode,
-    request::{QuestionStream, ResultRequest, TaskRequest, decode_cursor, decode_responses, list as list_page},
+    request::{ResultRequest, TaskRequest, decode_cursor, decode_responses, list as list_page},
     service::{DeferredTask, TaskOwner},
     store::TaskStore,
     task::{Task, TaskError, TaskKey},
@@ -41,7 +41,7 @@ use crate::{
         Context, Encoding, Finished, Function, Input, SharedCall,
         entry::{Handler, TaskSupport},
     },
-    jsonrpc::{Id, RawJson},
+    jsonrpc::RawJson,
     random,
     revision::Feature,
 };
@@ -102,8 +102,8 @@ fn call_as_task(
     };
     let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().profile.limits.timeout);
     let created = async move {
-        let created = tasks.create(owner, ttl, context, client, running).await;
-        created.map_err(|rejected| rejected.fault)
+        let inserted = tasks.insert(owner, ttl, &context, &client).await?;
+        Ok(tasks.start(inserted, context, client, running))
     };
     answer_with(request, function.name.clone(), limit, None, created, out);
     Ok(())
@@ -239,8 +239,7 @@ pub(crate) fn request(method: Method, request: &RequestContext<'_>, out: &mut Ve
             let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
             let after = request.params.cursor()?.map(|cursor| decode_cursor(&tasks, &cursor, &owner)).transpose()?;
             let page_size = engine.profile.limits.page_size;
-            let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
-            answer(request, method, page, out);
+            answer(request, method, list_page(tasks, encoding, owner, access, after, page_size), out);
         }
         Method::TaskResult => result(request, out)?,
         Method::UpdateTask => {
@@ -289,15 +288,9 @@ fn logged(
         let result = result.await;
         if let Some((principal, session, task)) = &sender {
             let (principal, session, task) = (principal.as_deref(), session.as_deref(), task.as_deref());
-            match &result {
-                Ok(_) => {
-                    tracing::info!(target: LOG_TARGET, method = method.name(), task, principal, session, "task request answered")
-                }
-                Err(fault) => {
-                    let reason = tracing::field::display(fault);
-                    tracing::info!(target: LOG_TARGET, method = method.name(), task, principal, session, reason, "task request refused");
-                }
-            }
+            let reason = result.as_ref().err().map(tracing::field::display);
+            let outcome = if reason.is_some() { "refused" } else { "answered" };
+            tracing::info!(target: LOG_TARGET, method = method.name(), task, principal, session, reason, "task request {outcome}");
         }
         result
     }
@@ -308,8 +301,8 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
     let task = task_request(request)?;
     let method = Method::TaskResult;
     let session = request.session().ok_or_else(|| Fault::MethodNotFound(method.name().to_owned()))?;
-    let stream = QuestionStream { session: Arc::clone(session), outbox: Arc::clone(&request.connection.outbox) };
-    let result = ResultRequest { request: task, stream };
+    let (session, outbox) = (Arc::clone(session), Arc::clone(&request.connection.outbox));
+    let result = ResultRequest { request: task, session, outbox };
     // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
     let permit = admit(request)?;
     answer_with(request, method.name(), None, permit, logged(request, method, result.wait()), out);
@@ -319,7 +312,7 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
 fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
     let tasks = Arc::clone(&request.engine().tasks);
     Ok(TaskRequest {
-        key: tasks.store().key(&owner_name(request)?, &request.params.string("taskId")?),
+        key: tasks.store.key(&owner_name(request)?, &request.params.string("taskId")?),
         tasks,
         encoding: Arc::clone(request.encoding()),
         access: request.sender_access(),
@@ -360,7 +353,21 @@ fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
     Ok(format!("session:{}", session.id().unwrap_or_default()))
 }
 
-/// Prepares to notify a `subscriptions/listen` request of changes to the tasks that its filter names.
+/// Checks that a client that subscribes to tasks has declared the extension.
+///
+/// # Errors
+///
+/// Returns the fault that names the extension.
+pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Result<(), Fault> {
+    let is_refused = request.registry.capabilities().tasks && filter.tasks.is_some() && !is_declared(request.params);
+    if is_refused { Err(undeclared()) } else { Ok(()) }
+}
+
+/// The tokio tasks that send notifications about the tasks of a subscription. Dropping it aborts them.
+pub(crate) type TaskWatch = JoinSet<()>;
+
+/// Prepares to notify a `subscriptions/listen` request of the current state of each task that its filter names, and of every
+/// change to it. Tasks that the subscriber does not own, or for whose results it lacks scopes, cause no notifications.
 ///
 /// # Errors
 ///
@@ -372,29 +379,18 @@ pub(crate) fn watch(
     let Some(ids) = filter.tasks.clone().filter(|ids| !ids.is_empty()) else { return Ok(None) };
     let owner = owner_name(request)?;
     Ok(Some(move || {
-        let (store, access) = (request.engine().tasks.store(), request.sender_access());
-        watch_tasks(store, (&owner, &access), ids, &request.connection.outbox, request.encoding(), request.id)
+        let (store, access) = (&request.engine().tasks.store, request.sender_access());
+        let subscription_id: Arc<str> = request.id.as_json().into();
+        let watched = ids.iter().filter_map(|id| store.key(&owner, id)).map(|key| WatchedTask {
+            store: Arc::clone(store),
+            key,
+            access: access.clone(),
+            outbox: Arc::downgrade(&request.connection.outbox),
+            encoding: Arc::clone(request.encoding()),
+            subscription_id: Arc::clone(&subscription_id),
+        });
+        watched.map(WatchedTask::run).collect()
     }))
-}
-
-/// Checks that a client that subscribes to tasks has declared the extension.
-///
-/// # Errors
-///
-/// Returns the fault that names the extension.
-pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Result<(), Fault> {
-    let is_refused = request.registry.capabilities().tasks && filter.tasks.is_some() && !is_declared(request.params);
-    if is_refused { Err(undeclared()) } else { Ok(()) }
-}
-
-/// The tokio tasks that send notifications about the tasks of a subscription. Dropping the watch aborts them.
-#[derive(Debug)]
-pub(crate) struct TaskWatch(Vec<AbortHandle>);
-
-impl Drop for TaskWatch {
-    fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
-    }
 }
 
 /// A task that a subscription covers.
@@ -407,28 +403,6 @@ struct WatchedTask {
     encoding: Arc<Encoding>,
     /// The id of the subscription, as JSON.
     subscription_id: Arc<str>,
-}
-
-/// Notifies a subscription of the current state of each task and of every change to it. Tasks that the subscriber does
-/// not own, or for whose results it lacks scopes, cause no notifications.
-pub(crate) fn watch_tasks(
-    store: &Arc<TaskStore>,
-    (owner, access): (&str, &SenderAccess),
-    ids: Vec<String>,
-    outbox: &Arc<Outbox>,
-    encoding: &Arc<Encoding>,
-    subscription_id: &Id,
-) -> TaskWatch {
-    let subscription_id: Arc<str> = subscription_id.as_json().into();
-    let watched = ids.iter().filter_map(|id| store.key(owner, id)).map(|key| WatchedTask {
-        store: Arc::clone(store),
-        key,
-        access: access.clone(),
-        outbox: Arc::downgrade(outbox),
-        encoding: Arc::clone(encoding),
-        subscription_id: Arc::clone(&subscription_id),
-    });
-    TaskWatch(watched.map(|watched| tokio::spawn(watched.run()).abort_handle()).collect())
 }
 
 impl WatchedTask {

@@ -8,10 +8,10 @@
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
-mod changes;
 mod client;
 mod encode;
 mod methods;
+mod records;
 mod request;
 mod runner;
 mod service;

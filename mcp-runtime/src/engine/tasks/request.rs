@@ -15,8 +15,9 @@ use tokio::runtime::Handle;
 
 use super::{
     encode,
+    records::TaskWaiter,
     service::Tasks,
-    store::{TaskStore, TaskWaiter, Updated},
+    store::{TaskStore, Updated},
     task::{Task, TaskError, TaskInput, TaskKey, TaskStatus, not_found},
 };
 use crate::{
@@ -64,7 +65,7 @@ impl TaskRequest {
     /// Fails if the task does not exist or belongs to another owner, if the sender lacks scopes that the function of
     /// the task requires, or if the backend fails.
     pub(super) async fn load(&self) -> Result<Task, Fault> {
-        let task = self.tasks.store().load(self.key()?).await?.ok_or_else(not_found)?;
+        let task = self.tasks.store.load(self.key()?).await?.ok_or_else(not_found)?;
         self.access.check(&task.state.scopes)?;
         Ok(task)
     }
@@ -75,7 +76,7 @@ impl TaskRequest {
     ///
     /// Fails if the outcome has expired together with its task, or if the backend fails.
     pub(super) async fn load_outcome(&self, task: &Task) -> Result<Option<Arc<[u8]>>, Fault> {
-        let outcome = self.tasks.store().outcome(task).await?;
+        let outcome = self.tasks.store.outcome(task).await?;
         if outcome.is_none() && task.state.outcome.is_some() {
             return Err(not_found());
         }
@@ -92,7 +93,7 @@ impl TaskRequest {
     /// Stores responses to pending inputs. Responses under unknown keys are ignored.
     pub(crate) async fn update(self, responses: HashMap<String, String>) -> Result<Vec<u8>, Fault> {
         let task = self.load().await?;
-        let updated = self.tasks.store().update(task, |state| {
+        let updated = self.tasks.store.update(task, |state| {
             for input in state.inputs.iter_mut().filter(|input| input.is_pending()) {
                 input.response = responses.get(&input.key).cloned().map(InputResponse::Result);
             }
@@ -104,7 +105,7 @@ impl TaskRequest {
     /// Cancels the task. Its runner notices the change and drops the function.
     pub(crate) async fn cancel(self) -> Result<Vec<u8>, Fault> {
         let task = self.load().await?;
-        let updated = self.tasks.store().update(task, |state| {
+        let updated = self.tasks.store.update(task, |state| {
             state.inputs.clear();
             state.status = TaskStatus::Cancelled;
             state.message = Some("the client cancelled the task".to_owned());
@@ -121,18 +122,19 @@ impl TaskRequest {
 
 /// Lists one page of an owner's tasks, without the tasks whose functions require scopes that the sender lacks.
 pub(crate) async fn list(
-    tasks: &Tasks,
-    encoding: &Encoding,
-    (owner, access): (&str, &SenderAccess),
-    after: Option<&TaskKey>,
+    tasks: Arc<Tasks>,
+    encoding: Arc<Encoding>,
+    owner: String,
+    access: SenderAccess,
+    after: Option<TaskKey>,
     page_size: usize,
 ) -> Result<Vec<u8>, Fault> {
-    let mut page = tasks.store().page(owner, after, page_size.saturating_add(1)).await?;
+    let mut page = tasks.store.page(&owner, after.as_ref(), page_size.saturating_add(1)).await?;
     let has_more = page.len() > page_size;
     page.truncate(page_size);
     let next = page.last().filter(|_| has_more).map(|last| encode_cursor(&last.key));
     page.retain(|task| access.grants(&task.state.scopes));
-    Ok(encode::list(encoding, &page, next.as_deref()))
+    Ok(encode::list(&encoding, &page, next.as_deref()))
 }
 
 fn encode_cursor(last: &TaskKey) -> String {
@@ -142,7 +144,7 @@ fn encode_cursor(last: &TaskKey) -> String {
 /// Decodes a cursor that [`list`] returned to an owner: the last task of the page.
 pub(crate) fn decode_cursor(tasks: &Tasks, cursor: &str, owner: &str) -> Result<TaskKey, Fault> {
     let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let key = decoded.as_deref().and_then(|text| tasks.store().key(owner, text.strip_prefix("task:")?));
+    let key = decoded.as_deref().and_then(|text| tasks.store.key(owner, text.strip_prefix("task:")?));
     key.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor))))
 }
 
@@ -155,13 +157,21 @@ pub(crate) fn decode_responses(params: &Params<'_>) -> Result<HashMap<String, St
     Ok(raw::members(responses.text()).map(|(key, response)| (key.into_owned(), response.to_owned())).collect())
 }
 
-/// The stream on which the questions of a task are sent.
-pub(crate) struct QuestionStream {
+/// A `tasks/result` request.
+pub(crate) struct ResultRequest {
+    pub(crate) request: TaskRequest,
     pub(crate) session: Arc<Session>,
+    /// The stream on which the questions of the task are sent.
     pub(crate) outbox: Arc<Outbox>,
 }
 
-impl QuestionStream {
+/// A question that a `tasks/result` request has sent to the client.
+struct SentQuestion {
+    key: String,
+    request: PendingRequest,
+}
+
+impl ResultRequest {
     /// Returns whether questions of a task can be sent: to an initialized client that has declared what one of the
     /// pending questions requires or, if none is pending, what any question requires.
     fn can_ask(&self, task: &Task) -> bool {
@@ -185,21 +195,7 @@ impl QuestionStream {
         }
         self.session.initialized().await;
     }
-}
 
-/// A `tasks/result` request.
-pub(crate) struct ResultRequest {
-    pub(crate) request: TaskRequest,
-    pub(crate) stream: QuestionStream,
-}
-
-/// A question that this request has sent to the client.
-struct SentQuestion {
-    key: String,
-    request: PendingRequest,
-}
-
-impl ResultRequest {
     /// Returns the result that a plain call would have returned.
     ///
     /// # Cancel safety
@@ -207,15 +203,14 @@ impl ResultRequest {
     /// Dropping the future cancels the questions that it has sent. The next request that waits for the task sends them
     /// again.
     pub(crate) async fn wait(self) -> Result<Vec<u8>, Fault> {
-        let (store, key) = (self.request.tasks.store(), self.request.key()?);
+        let (store, key) = (&self.request.tasks.store, self.request.key()?);
         let mut sent: Vec<SentQuestion> = Vec::new();
         let mut reader = TaskReader::new(Arc::clone(store), key.clone());
         // Created before the task is loaded, so that no change is missed.
         let mut changes = store.watch(key).await;
         loop {
             let task = self.request.load().await?;
-            let task =
-                if self.stream.can_ask(&task) { reader.claim(task).await? } else { reader.pass_on(task).await? };
+            let task = if self.can_ask(&task) { reader.claim(task).await? } else { reader.pass_on(task).await? };
             let task = task.ok_or_else(not_found)?;
             if task.state.status.is_final() {
                 let outcome = self.request.load_outcome(&task).await?;
@@ -223,7 +218,7 @@ impl ResultRequest {
             }
             let may_ask = reader.may_ask(&task);
             sent.retain(|sent| may_ask && task.state.pending_inputs().any(|input| input.key == sent.key));
-            for input in task.state.pending_inputs().filter(|input| may_ask && self.stream.can_send(input)) {
+            for input in task.state.pending_inputs().filter(|input| may_ask && self.can_send(input)) {
                 self.send(&task, input, &mut sent)?;
             }
             if let Some((key, response)) = self.next_response(&task, &mut changes, &mut sent).await? {
@@ -238,12 +233,11 @@ impl ResultRequest {
         if sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());
         }
-        let QuestionStream { session, outbox } = &self.stream;
         let related =
             |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, task.id())).into_owned();
-        let request = session.pending_requests.send_request(
-            Operation::to_client(session, &input.method),
-            outbox,
+        let request = self.session.pending_requests.send_request(
+            Operation::to_client(&self.session, &input.method),
+            &self.outbox,
             (&input.method, &related(&input.params)),
             false,
         )?;
@@ -260,7 +254,7 @@ impl ResultRequest {
         sent: &mut [SentQuestion],
     ) -> Result<Option<(String, InputResponse)>, Fault> {
         let mut task_changed = pin!(changes.changed(task));
-        let mut initialized = pin!(self.stream.next_initialized());
+        let mut initialized = pin!(self.next_initialized());
         let event = poll_fn(|cx| {
             for SentQuestion { key, request } in sent.iter_mut() {
                 if let Poll::Ready(response) = pin!(&mut request.response).poll(cx) {
@@ -281,7 +275,7 @@ impl ResultRequest {
 
     /// Stores a response in the task, where the runner finds it.
     async fn respond(&self, task: Task, key: &str, response: &InputResponse) -> Result<(), Fault> {
-        let updated = self.request.tasks.store().update(task, |state| {
+        let updated = self.request.tasks.store.update(task, |state| {
             for input in state.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
                 input.response = Some(response.clone());
             }

@@ -13,17 +13,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::timeout};
+use tokio::runtime::Handle;
 
 use super::{
-    changes::{ChangeReceiver, TaskChanges},
+    records::{TaskChanges, TaskRecords, TaskWaiter},
     task::{StoredOutcome, TASKS, Task, TaskError, TaskKey, TaskState, too_many_in_total, too_many_of_client},
 };
 use crate::{
-    backend::{
-        Backend, BackendClock, BackendError, BackendFuture, Insertion, RecordCondition, RecordQuota, Timestamp,
-        with_timeout,
-    },
+    backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota, Timestamp},
     engine::{
         limits::TaskLimits,
         replicas::{ReplicaHandler, Replicas, Slot},
@@ -85,7 +82,7 @@ impl Updated {
 impl TaskStore {
     /// Returns the bytes of the long results that this process has stored.
     pub(super) fn result_bytes(&self) -> usize {
-        self.results.total()
+        self.results.quota.total()
     }
 
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, server: &str) -> Self {
@@ -335,7 +332,7 @@ impl TaskStore {
     /// Begins to wait for changes of a task that this process has just inserted.
     pub(super) fn watch_own(&self, key: &TaskKey) -> TaskWaiter {
         let interval = self.replica.as_ref().map_or(Duration::MAX, |replica| replica.lease() / CHECKS_PER_LEASE);
-        TaskWaiter { watch: self.changes.watch(key.id()), interval, records: self.records.clone() }
+        self.changes.watch(key.id(), interval, self.records.clone())
     }
 
     /// Begins to wait for changes of a task.
@@ -389,43 +386,6 @@ impl TaskStore {
     }
 }
 
-/// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.
-#[derive(Debug, Clone)]
-struct TaskRecords {
-    backend: Arc<dyn Backend>,
-    /// The clock of the backend. `None` if no other process uses it.
-    clock: Option<Arc<BackendClock>>,
-}
-
-impl TaskRecords {
-    /// Returns the time by which all processes measure the lives of tasks.
-    async fn now(&self) -> Result<Timestamp, BackendError> {
-        if let Some(clock) = &self.clock {
-            with_timeout(clock.update(&*self.backend, 0)).await?;
-        }
-        Ok(self.estimated_now())
-    }
-
-    /// Returns the time without asking the backend, if it has been asked before.
-    fn estimated_now(&self) -> Timestamp {
-        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
-    }
-
-    /// Returns the time for which a task still exists.
-    async fn remaining(&self, task: &Task) -> Result<Duration, BackendError> {
-        Ok(task.remaining(self.now().await?))
-    }
-
-    /// Runs an operation in limited time, unless it uses only the memory of this process.
-    async fn run<'a, T>(
-        &'a self,
-        operation: impl FnOnce(&'a dyn Backend) -> BackendFuture<'a, T>,
-    ) -> Result<T, BackendError> {
-        let operation = operation(&*self.backend);
-        if self.clock.is_some() { with_timeout(operation).await } else { operation.await }
-    }
-}
-
 /// A task that is being inserted, and that is deleted when this is dropped with its key.
 struct Unstarted {
     records: TaskRecords,
@@ -445,23 +405,6 @@ impl Drop for Unstarted {
 
 fn runner_id(slot: Slot) -> u64 {
     slot.id(0)
-}
-
-/// Waits for changes of one task.
-pub(super) struct TaskWaiter {
-    watch: ChangeReceiver,
-    /// The time after which a task has to be loaded even if no change was announced.
-    interval: Duration,
-    records: TaskRecords,
-}
-
-impl TaskWaiter {
-    /// Waits until the task has to be loaded again: it may have changed, expired, or been lost. Dropping the future
-    /// loses nothing.
-    pub(super) async fn changed(&mut self, task: &Task) {
-        let remaining = task.remaining(self.records.estimated_now());
-        let _ = timeout(remaining.min(self.interval), self.watch.changed(task.state.version)).await;
-    }
 }
 
 /// The maximum number of bytes of all tasks.
@@ -542,11 +485,6 @@ impl StoredResults {
         };
         drop(expired);
         self.quota.reserve(peer, bytes)
-    }
-
-    /// Returns the bytes of the results that have not been forgotten.
-    pub(super) fn total(&self) -> usize {
-        self.quota.total()
     }
 
     /// Counts a result until it expires.

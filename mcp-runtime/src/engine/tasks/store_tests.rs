@@ -15,8 +15,9 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
+    records::TaskWaiter,
     request::TaskReader,
-    store::{TaskStore, TaskWaiter, Updated},
+    store::{TaskStore, Updated},
     task::{StoredOutcome, TASKS, Task, TaskKey, TaskStatus, hash, test_key},
 };
 use crate::{

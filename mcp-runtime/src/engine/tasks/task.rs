@@ -256,9 +256,10 @@ impl Task {
     ///
     /// Fails if the record cannot be read. A newer release may have written it, so the task exists.
     pub(super) fn decode(key: TaskKey, record: &Record) -> Result<Self, TaskError> {
-        let state: TaskState = serde_json::from_slice(&record.value).map_err(|error| TaskError::unreadable(&error))?;
+        let state: TaskState =
+            serde_json::from_slice(&record.value).map_err(|error| TaskError::Unreadable(error.to_string()))?;
         if state.form != FORM {
-            return Err(TaskError::unreadable(&format_args!("form {}, expected {FORM}", state.form)));
+            return Err(TaskError::Unreadable(format!("form {}, expected {FORM}", state.form)));
         }
         Ok(Self { key, stored: record.version, state })
     }
@@ -345,12 +346,6 @@ pub(super) enum TaskError {
     Unreadable(String),
 }
 
-impl TaskError {
-    pub(super) fn unreadable(reason: &dyn fmt::Display) -> Self {
-        Self::Unreadable(reason.to_string())
-    }
-}
-
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -377,11 +372,6 @@ impl From<TaskError> for Fault {
             }
         }
     }
-}
-
-/// Returns the error of a task that failed because the backend did.
-pub(super) fn backend_failed() -> Fault {
-    Fault::internal("the state of the task could not be stored")
 }
 
 /// Returns the error of a task whose result was dropped.
