@@ -215,14 +215,14 @@ fn decode_ttl(task: RawJson<'_>) -> Result<Option<Duration>, Fault> {
 }
 
 /// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
-pub(crate) fn is_declared(params: &Params<'_>) -> bool {
+fn is_declared(params: &Params<'_>) -> bool {
     let extensions = params.meta.client_capabilities.and_then(|json| json.member("extensions"));
     let tasks = extensions.and_then(|json| json.member(TASKS_EXTENSION));
     tasks.is_some_and(RawJson::is_object)
 }
 
 /// Returns the error for a client that has not declared the extension.
-pub(crate) fn undeclared() -> Fault {
+fn undeclared() -> Fault {
     Fault::MissingCapability { required: json!({ "extensions": { TASKS_EXTENSION: {} } }) }
 }
 
@@ -326,7 +326,7 @@ fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
 /// # Errors
 ///
 /// Returns a fault if no random id can be generated for the session.
-pub(super) fn task_owner(request: &RequestContext<'_>) -> Result<TaskOwner, Fault> {
+fn task_owner(request: &RequestContext<'_>) -> Result<TaskOwner, Fault> {
     let name = owner_name(request)?;
     let sender = request.connection.source.as_ref().filter(|_| request.principal().is_none());
     let peer = sender.and_then(|sender| sender.sender_key()).unwrap_or_else(|| name.clone());

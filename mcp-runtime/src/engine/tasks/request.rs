@@ -18,7 +18,7 @@ use super::{
     records::TaskWaiter,
     service::Tasks,
     store::{TaskStore, Updated},
-    task::{Task, TaskError, TaskInput, TaskKey, TaskStatus, not_found},
+    task::{Task, TaskError, TaskInput, TaskKey, TaskState, TaskStatus, not_found},
 };
 use crate::{
     backend::Backoff,
@@ -34,6 +34,7 @@ use crate::{
     excerpt::excerpt,
     handler::{Encoding, ask::Capability},
     jsonrpc::raw,
+    race::race,
     random::log_id,
     revision::Feature,
 };
@@ -93,12 +94,8 @@ impl TaskRequest {
     /// Stores responses to pending inputs. Responses under unknown keys are ignored.
     pub(crate) async fn update(self, responses: HashMap<String, String>) -> Result<Vec<u8>, Fault> {
         let task = self.load().await?;
-        let updated = self.tasks.store.update(task, |state| {
-            for input in state.inputs.iter_mut().filter(|input| input.is_pending()) {
-                input.response = responses.get(&input.key).cloned().map(InputResponse::Result);
-            }
-            state.set_unfinished_status();
-        });
+        let response = |key: &str| responses.get(key).cloned().map(InputResponse::Result);
+        let updated = self.tasks.store.update(task, |state| state.respond(response));
         updated.await?.task().map(|_| running::empty_result(&self.encoding)).ok_or_else(not_found)
     }
 
@@ -223,7 +220,9 @@ impl ResultRequest {
             }
             if let Some((key, response)) = self.next_response(&task, &mut changes, &mut sent).await? {
                 sent.retain(|sent| sent.key != key);
-                self.respond(task, &key, &response).await?;
+                // The runner finds the response in the task.
+                let respond = |state: &mut TaskState| state.respond(|it| (it == key).then(|| response.clone()));
+                store.update(task, respond).await?;
             }
         }
     }
@@ -253,44 +252,24 @@ impl ResultRequest {
         changes: &mut TaskWaiter,
         sent: &mut [SentQuestion],
     ) -> Result<Option<(String, InputResponse)>, Fault> {
-        let mut task_changed = pin!(changes.changed(task));
-        let mut initialized = pin!(self.next_initialized());
+        let mut must_load = pin!(race(changes.changed(task), self.next_initialized()));
         let event = poll_fn(|cx| {
             for SentQuestion { key, request } in sent.iter_mut() {
                 if let Poll::Ready(response) = pin!(&mut request.response).poll(cx) {
                     // The end of the session is not an answer: another session of the owner can still respond.
-                    return Poll::Ready(match response {
-                        Ok(response) => Ok(Some((key.clone(), response))),
-                        Err(_) => Err(session_ended()),
-                    });
+                    let response = response.map_err(|_| session_ended());
+                    return Poll::Ready(response.map(|response| Some((key.clone(), response))));
                 }
             }
-            if task_changed.as_mut().poll(cx).is_ready() || initialized.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(None));
-            }
-            Poll::Pending
+            must_load.as_mut().poll(cx).map(|_| Ok(None))
         });
         event.await
-    }
-
-    /// Stores a response in the task, where the runner finds it.
-    async fn respond(&self, task: Task, key: &str, response: &InputResponse) -> Result<(), Fault> {
-        let updated = self.request.tasks.store.update(task, |state| {
-            for input in state.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
-                input.response = Some(response.clone());
-            }
-            state.set_unfinished_status();
-        });
-        updated.await?;
-        Ok(())
     }
 }
 
 /// Returns the result of a finished task from the JSON of its outcome.
 fn into_result(task: &Task, outcome: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
-    let Some(json) = outcome else {
-        return Err(Fault::invalid_params("the task was cancelled and has no result"));
-    };
+    let json = outcome.ok_or_else(|| Fault::invalid_params("the task was cancelled and has no result"))?;
     let json = std::str::from_utf8(json).map_err(|_| Fault::internal("the result of the task is damaged"))?;
     if task.state.status == TaskStatus::Failed {
         return Err(decode_error(json));

@@ -36,8 +36,8 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of times that the runner tries to store a question, after which the task fails.
-const MAX_ATTEMPTS: u32 = 6;
+/// The number of times that the runner tries again to store a question, after which the task fails.
+const MAX_RETRIES: u32 = 6;
 
 /// How a task ends.
 struct FinalState {
@@ -314,15 +314,13 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
         state.runner = runner.or(state.runner);
         state.set_unfinished_status();
     };
-    let mut updated = store.update(task.clone(), &mut apply).await;
-    let mut backoff = Backoff::default();
-    for _ in 0..MAX_ATTEMPTS {
-        if updated.is_ok() {
-            break;
+    let (mut backoff, mut retries) = (Backoff::default(), 0..MAX_RETRIES);
+    let updated = loop {
+        match store.update(task.clone(), &mut apply).await {
+            Err(_) if retries.next().is_some() => backoff.wait().await,
+            updated => break updated,
         }
-        backoff.wait().await;
-        updated = store.update(task.clone(), &mut apply).await;
-    }
+    };
     if let Ok(Updated::Applied(_)) = updated {
         responses.into_iter().for_each(|(key, response)| client.inbox.respond(&key, response));
     }

@@ -300,6 +300,14 @@ impl TaskState {
         self.status = if is_waiting { TaskStatus::InputRequired } else { TaskStatus::Working };
     }
 
+    /// Stores the responses to pending inputs, which `response` returns by their keys.
+    pub(super) fn respond(&mut self, response: impl Fn(&str) -> Option<InputResponse>) {
+        for input in self.inputs.iter_mut().filter(|input| input.is_pending()) {
+            input.response = response(&input.key);
+        }
+        self.set_unfinished_status();
+    }
+
     pub(super) fn pending_inputs(&self) -> impl Iterator<Item = &TaskInput> {
         self.inputs.iter().filter(|input| input.is_pending())
     }
