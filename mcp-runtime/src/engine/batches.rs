@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{
-    call::{in_flight::Batch, running},
+    call::{in_flight::Batch, response},
     connection::{Connection, ReceiveOutcome, RequestIds},
     request::{
         operation::{Ending, Operation},
@@ -102,7 +102,7 @@ impl Connection {
                 let operation = Operation::start(&self.context, &message.method, &params, Some(&id));
                 let dialect = self.default_dialect();
                 operation.set_dialect(dialect);
-                running::write_error(&mut response, dialect, Some(&id), fault);
+                response::write_error(&mut response, dialect, Some(&id), fault);
                 operation.end(dialect, &Ending::Fault(fault.clone(), None));
                 batch.add(&response);
             }

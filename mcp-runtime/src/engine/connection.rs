@@ -6,10 +6,7 @@ use std::{
 };
 
 use super::{
-    call::{
-        in_flight::Batch,
-        running::{self, Clock},
-    },
+    call::{in_flight::Batch, response, running::Clock},
     dispatch,
     methods::entries::{self, required_scopes},
     outbox::Outbox,
@@ -269,7 +266,7 @@ impl Connection {
             Err(Malformed::Parse(reason)) => (None, Fault::Parse(reason)),
             Err(Malformed::Invalid(id, reason)) => (id, Fault::InvalidRequest(reason.to_owned())),
         };
-        running::write_error(out, self.default_dialect(), id.as_ref(), &fault);
+        response::write_error(out, self.default_dialect(), id.as_ref(), &fault);
         ReceiveOutcome::MALFORMED
     }
 
@@ -396,7 +393,7 @@ impl Connection {
 
     /// Writes an error response without an id.
     pub(super) fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
-        running::write_error(out, self.default_dialect(), None, fault);
+        response::write_error(out, self.default_dialect(), None, fault);
         out.push(b'\n');
         ReceiveOutcome::MALFORMED
     }
@@ -413,11 +410,11 @@ impl Connection {
         let operation = &Operation::start(connection, &message.method, &params, Some(id));
         let _entered = operation.enter();
         let reject = |out: &mut Vec<u8>, dialect: &'static Dialect, fault: Fault| {
-            running::write_error(out, dialect, Some(id), &fault);
+            response::write_error(out, dialect, Some(id), &fault);
             operation.end(dialect, &Ending::Fault(fault, None));
         };
         if connection.in_flight.has(id) {
-            reject(out, self.default_dialect(), running::duplicate_id(id));
+            reject(out, self.default_dialect(), response::duplicate_id(id));
             return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::running;
+use super::response;
 use crate::{
     counters::Counted,
     debug::debug,
@@ -194,7 +194,7 @@ fn fail((context, sink): (Context, Sink), fault: &Fault) {
     context.shared().lifetime.stop();
     let mut response = Vec::new();
     let Call { encoding, id, .. } = context.call();
-    running::write_error(&mut response, encoding.dialect, Some(id), fault);
+    response::write_error(&mut response, encoding.dialect, Some(id), fault);
     sink.operation.end(encoding.dialect, &Ending::Fault(fault.clone(), None));
     sink.close((!id.is_of_notification()).then_some(response));
 }

@@ -4,5 +4,5 @@ pub(crate) mod in_flight;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 pub(crate) mod prepare;
+pub(crate) mod response;
 pub(crate) mod running;
-pub(crate) mod server_fn;

@@ -14,7 +14,8 @@ use tracing::{Instrument as _, Span};
 
 use super::{
     in_flight::Sink,
-    running::{self, GuardedCall, warn_if_slow, with_unmet_requirement},
+    response,
+    running::{GuardedCall, warn_if_slow, with_unmet_requirement},
 };
 use crate::{
     counters::{Counted, Counter},
@@ -241,7 +242,7 @@ impl Call {
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
-        running::begin_result(out, &self.id);
+        response::begin_result(out, &self.id);
         let body = out.len();
         let mut reply = Reply::new(out, self);
         let span = match &request.operation.unsampled {
@@ -305,7 +306,7 @@ impl Context {
                 // Only a concurrent HTTP request of the same session can have taken the id.
                 Err(sink) => {
                     request.operation.restore(&sink.operation);
-                    Finished::failed(running::duplicate_id(&call.id))
+                    Finished::failed(response::duplicate_id(&call.id))
                 }
             },
         };

@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 use super::LayerBackend;
 use crate::{
     debug::debug,
-    engine::{call::server_fn::Completion, request::start::CallSpan},
+    engine::{call::running::Completion, request::start::CallSpan},
     error::Fault,
     handler::{
         Caller, Completions, Context, Finished, Function, HandlerError, HandlerErrorKind, HandlerResult, Input,

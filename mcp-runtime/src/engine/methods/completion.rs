@@ -6,8 +6,8 @@ use crate::{
     engine::{
         call::{
             prepare::{admit, check_in_flight, method_call, share, timeout},
-            running,
-            server_fn::{Completion, CompletionSource},
+            response,
+            running::{Completion, CompletionSource},
         },
         layers,
         request::{
@@ -41,7 +41,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let next = request.engine().profile.layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
         let result = Completions::matching(&value, values.iter()).write(request.encoding());
-        running::write_result(out, request.id, &result);
+        response::write_result(out, request.id, &result);
         return Ok(());
     }
     check_in_flight(request)?;

@@ -11,8 +11,8 @@ use crate::{
     engine::{
         call::{
             prepare::{admit, call_function, check_in_flight, method_call, share, timeout},
-            running,
-            server_fn::run_server_fn,
+            response,
+            running::run_server_fn,
         },
         request::{
             context::{ListedTo, RequestContext, authorize, may_use},
@@ -68,10 +68,10 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         registry.prepared_page(&pager, kind, cursor.as_deref())
     };
     if let Some(page) = encoded {
-        running::write_result(out, request.id, page);
+        response::write_result(out, request.id, page);
     } else {
         let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
-        running::write_result(out, request.id, &page);
+        response::write_result(out, request.id, &page);
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>)
     let mut result = Vec::new();
     respond(request.params.json(), &mut Object::begin(&mut result))?;
     request.encoding().end_result(&mut result, None);
-    running::write_result(out, request.id, &result);
+    response::write_result(out, request.id, &result);
     Ok(())
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
     let visible = request.visible_to();
     let registry = request.registry;
     if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
-        running::begin_result(out, request.id);
+        response::begin_result(out, request.id);
         file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
         out.push(b'}');
         return Ok(());
@@ -218,7 +218,7 @@ pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     let pager = request.engine().pager(request.dialect());
     let list = ("skills", "skills", EntryKind::Resource);
     let page = pager.page_of(list, &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
-    running::write_result(out, request.id, &page);
+    response::write_result(out, request.id, &page);
     Ok(())
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn get_skill(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let Some(skill) = request.registry.skills().skill(&uri, |info| visible.sees_entry(info)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
-    running::begin_result(out, request.id);
+    response::begin_result(out, request.id);
     skill.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
     out.push(b'}');
     Ok(())
@@ -250,7 +250,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
     let pager = Pager { caches: None, ..request.engine().pager(request.dialect()) };
     let list = (&*uri, "resources", EntryKind::Resource);
     let page = pager.page_of(list, &children, cursor.as_deref(), |info, _| sees(info))?;
-    running::write_result(out, request.id, &page);
+    response::write_result(out, request.id, &page);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::entries::required_scopes;
 use crate::{
     engine::{
-        call::running,
+        call::response,
         handshake::{self, Declared},
         outbox::Outbox,
         replicas::{SessionChange, SessionMessage},
@@ -81,7 +81,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     );
     request.operation.set_dialect(dialect);
     connection.session.set(session).map_err(|_| already_initialized())?;
-    running::write_result(out, request.id, engine.description(request.registry, dialect));
+    response::write_result(out, request.id, engine.description(request.registry, dialect));
     Ok(())
 }
 
@@ -113,13 +113,13 @@ pub(crate) fn roots_changed(connection: &ConnectionContext) {
 
 /// Describes the server to clients without a session, in response to `server/discover`.
 pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    running::write_result(out, request.id, request.engine().description(request.registry, request.dialect()));
+    response::write_result(out, request.id, request.engine().description(request.registry, request.dialect()));
     Ok(())
 }
 
 /// Answers `ping`.
 pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    running::write_result(out, request.id, &running::empty_result(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let level = params::level(request.params.member("level"), "level")?;
     request.connection.flow.set_level(level);
     request.connection.tell_replicas(|| SessionMessage::Change(SessionChange::Level(level)));
-    running::write_result(out, request.id, &running::empty_result(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     subscriber.subscribe_resource(&uri, &sees).map_err(|_| too_many_resources())?;
     let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
     request.connection.tell_replicas(subscribed);
-    running::write_result(out, request.id, &running::empty_result(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     subscriber(request, Method::Unsubscribe)?.unsubscribe_resource(&uri);
     let unsubscribed = || SessionMessage::Change(SessionChange::Unsubscribed(uri.into_owned()));
     request.connection.tell_replicas(unsubscribed);
-    running::write_result(out, request.id, &running::empty_result(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -214,6 +214,6 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         request.operation.restore(&listener.operation);
         listener.cancel();
-        running::duplicate_id(request.id)
+        response::duplicate_id(request.id)
     })
 }

@@ -6,7 +6,7 @@ use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Sees, Subscriber};
 use crate::{
     counters::{Counted, Counter},
     engine::{
-        call::running,
+        call::response,
         outbox::Outbox,
         request::{
             operation::{Ending, Operation},
@@ -207,7 +207,7 @@ impl Listener {
         self.task_watch = None;
         self.operation.end(self.encoding.dialect, &Ending::Complete);
         self.outbox.close_listener(|out| {
-            running::write_result(out, id, &result(&self.encoding, id));
+            response::write_result(out, id, &result(&self.encoding, id));
             out.push(b'\n');
         });
     }

@@ -92,14 +92,6 @@ impl TaskChanges {
     pub(super) fn message(id: &str, version: u64) -> String {
         format!("{id} {version}")
     }
-
-    /// Wakes all waiting requests: changes may have been missed.
-    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
-    fn announce_all(&self) {
-        for latest in self.0.lock().values() {
-            latest.send_replace(None);
-        }
-    }
 }
 
 /// Learns of the changes that other processes make.
@@ -111,13 +103,16 @@ impl ReplicaHandler for TaskChanges {
         }
     }
 
+    /// Wakes all waiting requests: changes may have been missed.
     fn missed(&self) {
-        self.announce_all();
+        for latest in self.0.lock().values() {
+            latest.send_replace(None);
+        }
     }
 
     /// Tells the runners that their tasks may count as lost.
     fn lost(&self, _: Slot) {
-        self.announce_all();
+        self.missed();
     }
 }
 

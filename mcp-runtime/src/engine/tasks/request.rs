@@ -23,7 +23,7 @@ use super::{
 use crate::{
     backend::Backoff,
     engine::{
-        call::running,
+        call::response,
         outbox::Outbox,
         pending_requests::{PendingRequest, session_ended},
         replicas::InputResponse,
@@ -96,7 +96,7 @@ impl TaskRequest {
         let task = self.load().await?;
         let response = |key: &str| responses.get(key).cloned().map(InputResponse::Result);
         let updated = self.tasks.store.update(task, |state| state.respond(response));
-        updated.await?.task().map(|_| running::empty_result(&self.encoding)).ok_or_else(not_found)
+        updated.await?.task().map(|_| response::empty_result(&self.encoding)).ok_or_else(not_found)
     }
 
     /// Cancels the task. Its runner notices the change and drops the function.
@@ -110,7 +110,7 @@ impl TaskRequest {
         let is_extension = self.encoding.has(Feature::TaskExtension);
         match updated.await? {
             Updated::Expired => Err(not_found()),
-            Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(running::empty_result(&self.encoding)),
+            Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(response::empty_result(&self.encoding)),
             Updated::Applied(task) => Ok(encode::details(&self.encoding, &task, None)),
             Updated::Finished(_) => Err(Fault::invalid_params("the task has already finished and cannot be cancelled")),
         }

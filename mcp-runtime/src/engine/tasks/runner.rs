@@ -24,7 +24,7 @@ use crate::{
     backend::{BackendError, Backoff},
     counters::{Counted, Counter},
     engine::{
-        call::running::{self, GuardedCall},
+        call::{response, running::GuardedCall},
         request::operation::{CANCELLED, Ending, Operation},
     },
     error::Fault,
@@ -56,7 +56,7 @@ impl FinalState {
             Ok(result) => result,
             Err(fault) => {
                 let mut error = Vec::new();
-                running::write_error_object(&mut error, call.encoding.dialect, &fault);
+                response::write_error_object(&mut error, call.encoding.dialect, &fault);
                 let (message, outcome) = (Some(truncated(&fault.to_string())), json(error));
                 let ending = call.failed(fault);
                 return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome, ending };
