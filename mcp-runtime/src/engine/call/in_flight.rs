@@ -34,37 +34,27 @@ use crate::{
 };
 
 /// The calls in flight of a session, or of a connection without a session.
-///
-/// The tables have no bounds of their own: the limits on calls and listeners are checked before an entry is added. They are
-/// boxed, since most sessions never have an entry.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    calls: Mutex<Option<Box<Calls>>>,
-    call_count: AtomicUsize,
+    calls: Table<(Context, Sink)>,
     /// The open `subscriptions/listen` requests, which do not count as calls.
-    listeners: Mutex<Option<Box<Listeners>>>,
-    listener_count: AtomicUsize,
+    listeners: Table<Listener>,
 }
-
-type Calls = HashMap<Id, (Context, Sink)>;
-type Listeners = HashMap<Id, Listener>;
 
 impl InFlight {
     /// Returns the number of calls in flight.
     pub(crate) fn count(&self) -> usize {
-        self.call_count.load(Ordering::Acquire)
+        self.calls.count()
     }
 
     /// Returns the number of open `subscriptions/listen` requests.
     pub(crate) fn listener_count(&self) -> usize {
-        self.listener_count.load(Ordering::Acquire)
+        self.listeners.count()
     }
 
     /// Returns whether a call or a listener has this id.
     pub(crate) fn has(&self, id: &Id) -> bool {
-        (self.count() > 0 && self.calls().as_ref().is_some_and(|calls| calls.contains_key(id)))
-            || (self.listener_count() > 0
-                && self.listeners().as_ref().is_some_and(|listeners| listeners.contains_key(id)))
+        self.calls.has(id) || self.listeners.has(id)
     }
 
     /// Adds a listener.
@@ -73,14 +63,7 @@ impl InFlight {
     ///
     /// Returns the listener if there is already one with its id.
     pub(crate) fn listen(&self, id: Id, listener: Listener) -> Result<(), Box<Listener>> {
-        match self.listeners().get_or_insert_default().entry(id) {
-            Entry::Occupied(_) => Err(Box::new(listener)),
-            Entry::Vacant(entry) => {
-                self.listener_count.fetch_add(1, Ordering::AcqRel);
-                entry.insert(listener);
-                Ok(())
-            }
-        }
+        self.listeners.insert(id, listener, |listener| listener)
     }
 
     /// Adds a call to the table and starts it, before it can finish.
@@ -95,23 +78,17 @@ impl InFlight {
         sink: Sink,
         spawn: impl FnOnce() -> AbortHandle,
     ) -> Result<(), Box<Sink>> {
-        let mut calls = self.calls();
-        match calls.get_or_insert_default().entry(context.call().id.clone()) {
-            Entry::Occupied(_) => Err(Box::new(sink)),
-            Entry::Vacant(entry) => {
-                self.call_count.fetch_add(1, Ordering::AcqRel);
-                sink.open();
-                context.shared().lifetime.set_task(spawn());
-                entry.insert((context.clone(), sink));
-                Ok(())
-            }
-        }
+        self.calls.insert(context.call().id.clone(), sink, |sink| {
+            sink.open();
+            context.shared().lifetime.set_task(spawn());
+            (context.clone(), sink)
+        })
     }
 
     /// Finishes a call with its response, unless it was cancelled.
     pub(crate) fn finish(&self, context: &Context, response: Vec<u8>, ending: &Ending) {
-        let is_same = |other: &Context| other.is_same(context);
-        let Some((_, sink)) = self.remove(&context.call().id, is_same) else { return };
+        let is_same = |(other, _): &(Context, Sink)| other.is_same(context);
+        let Some((_, sink)) = self.calls.remove(&context.call().id, is_same) else { return };
         if let Some(class) = ending.class() {
             sink.outbox.set_fault(class);
         }
@@ -121,23 +98,23 @@ impl InFlight {
 
     /// Cancels a call or a listener without a response. Returns `false` if there is none with this id.
     pub(crate) fn cancel(&self, id: &Id) -> bool {
-        if let Some(call) = self.remove(id, |_| true) {
+        if let Some(call) = self.calls.remove(id, |_| true) {
             cancel(call);
             return true;
         }
-        self.remove_listener(id).map(Listener::cancel).is_some()
+        self.listeners.remove(id, |_| true).map(Listener::cancel).is_some()
     }
 
     /// Cancels every call and every listener without a response, because its connection is gone.
     pub(crate) fn cancel_all(&self) {
         self.take_listeners().into_values().for_each(Listener::cancel);
-        self.take_calls().into_values().for_each(cancel);
+        self.calls.take().into_values().for_each(cancel);
     }
 
     /// Cancels every call with an error response, and ends every listener with its response. Returns whether there were
     /// any.
     pub(crate) fn fail_all(&self, fault: &Fault) -> bool {
-        let calls = self.take_calls();
+        let calls = self.calls.take();
         let any = self.end_listeners() || !calls.is_empty();
         calls.into_values().for_each(|call| fail(call, fault));
         any
@@ -151,42 +128,67 @@ impl InFlight {
         any
     }
 
-    fn take_calls(&self) -> Calls {
-        let calls = self.calls().take().map(|calls| *calls).unwrap_or_default();
-        self.call_count.fetch_sub(calls.len(), Ordering::AcqRel);
-        calls
+    fn take_listeners(&self) -> HashMap<Id, Listener> {
+        if self.listener_count() == 0 { HashMap::new() } else { self.listeners.take() }
+    }
+}
+
+/// Entries by the ids of their requests.
+///
+/// It has no bound of its own: the limits on calls and listeners are checked before an entry is added. The entries are
+/// boxed, since most sessions never have one.
+#[derive(Debug)]
+struct Table<T> {
+    entries: Mutex<Option<Box<HashMap<Id, T>>>>,
+    count: AtomicUsize,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: Mutex::default(), count: AtomicUsize::default() }
+    }
+}
+
+impl<T> Table<T> {
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
     }
 
-    fn take_listeners(&self) -> Listeners {
-        if self.listener_count() == 0 {
-            return Listeners::new();
+    fn has(&self, id: &Id) -> bool {
+        self.count() > 0 && self.lock().as_ref().is_some_and(|entries| entries.contains_key(id))
+    }
+
+    /// Adds the entry that `create` makes of a value. Returns the value if there is already an entry with the id.
+    fn insert<V>(&self, id: Id, value: V, create: impl FnOnce(V) -> T) -> Result<(), Box<V>> {
+        match self.lock().get_or_insert_default().entry(id) {
+            Entry::Occupied(_) => Err(Box::new(value)),
+            Entry::Vacant(entry) => {
+                self.count.fetch_add(1, Ordering::AcqRel);
+                entry.insert(create(value));
+                Ok(())
+            }
         }
-        let listeners = self.listeners().take().map(|listeners| *listeners).unwrap_or_default();
-        self.listener_count.fetch_sub(listeners.len(), Ordering::AcqRel);
-        listeners
     }
 
-    fn remove(&self, id: &Id, filter: impl FnOnce(&Context) -> bool) -> Option<(Context, Sink)> {
-        let mut calls = self.calls();
-        let calls = calls.as_mut()?;
-        calls.get(id).filter(|(context, _)| filter(context))?;
-        let call = calls.remove(id)?;
-        self.call_count.fetch_sub(1, Ordering::AcqRel);
-        Some(call)
+    /// Removes an entry that the filter accepts.
+    fn remove(&self, id: &Id, filter: impl FnOnce(&T) -> bool) -> Option<T> {
+        let mut entries = self.lock();
+        let entries = entries.as_mut()?;
+        entries.get(id).filter(|entry| filter(entry))?;
+        let entry = entries.remove(id)?;
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        Some(entry)
     }
 
-    fn remove_listener(&self, id: &Id) -> Option<Listener> {
-        let listener = self.listeners().as_mut()?.remove(id)?;
-        self.listener_count.fetch_sub(1, Ordering::AcqRel);
-        Some(listener)
+    /// Removes all entries.
+    fn take(&self) -> HashMap<Id, T> {
+        let entries = self.lock().take().map(|entries| *entries).unwrap_or_default();
+        self.count.fetch_sub(entries.len(), Ordering::AcqRel);
+        entries
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Option<Box<Calls>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Box<HashMap<Id, T>>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
