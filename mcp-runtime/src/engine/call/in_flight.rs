@@ -1,5 +1,5 @@
-//! The calls that are still running after their message has been processed, and where their responses go: to a line of the
-//! output, or to the response of a batch, an array that is sent once every request of the batch is answered.
+//! The calls that are still running after their message has been processed, and where their responses go: to a line of
+//! the output, or to the response of a batch, an array that is sent once every request of the batch is answered.
 //!
 //! Only the task that removes a call from the table may write its response.
 //!

@@ -1,5 +1,5 @@
-//! The methods of tools, prompts, resources, skills and extensions: lists, and calls of their functions. Also the scopes
-//! that such a request requires, determined without handling it.
+//! The methods of tools, prompts, resources, skills and extensions: lists, and calls of their functions. Also the
+//! scopes that such a request requires, determined without handling it.
 //!
 //! The files of skills are ordinary resources as well, so every revision can list and read them.
 

@@ -1,5 +1,5 @@
-//! The methods that create tasks or are about tasks: `tools/call` as a plain call, as a task, or as a call that may become
-//! a task; the `tasks/…` methods; and the notifications about tasks for `subscriptions/listen`.
+//! The methods that create tasks or are about tasks: `tools/call` as a plain call, as a task, or as a call that may
+//! become a task; the `tasks/…` methods; and the notifications about tasks for `subscriptions/listen`.
 
 use std::{
     future::ready,
@@ -290,7 +290,8 @@ fn logged(
             let (principal, session, task) = (principal.as_deref(), session.as_deref(), task.as_deref());
             let reason = result.as_ref().err().map(tracing::field::display);
             let outcome = if reason.is_some() { "refused" } else { "answered" };
-            tracing::info!(target: LOG_TARGET, method = method.name(), task, principal, session, reason, "task request {outcome}");
+            let method = method.name();
+            tracing::info!(target: LOG_TARGET, method, task, principal, session, reason, "task request {outcome}");
         }
         result
     }
@@ -366,8 +367,8 @@ pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Res
 /// The tokio tasks that send notifications about the tasks of a subscription. Dropping it aborts them.
 pub(crate) type TaskWatch = JoinSet<()>;
 
-/// Prepares to notify a `subscriptions/listen` request of the current state of each task that its filter names, and of every
-/// change to it. Tasks that the subscriber does not own, or for whose results it lacks scopes, cause no notifications.
+/// Prepares to notify a `subscriptions/listen` request of the current state of each task that its filter names, and of
+/// every change to it. Tasks that the subscriber does not own, or for whose results it lacks scopes, cause no notifications.
 ///
 /// # Errors
 ///

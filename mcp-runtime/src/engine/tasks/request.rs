@@ -1,5 +1,5 @@
-//! Requests about tasks: `tasks/get`, `tasks/update`, `tasks/cancel`, `tasks/list`, and `tasks/result`, which waits for a
-//! task to finish and sends its questions to the client in the meantime.
+//! Requests about tasks: `tasks/get`, `tasks/update`, `tasks/cancel`, `tasks/list`, and `tasks/result`, which waits for
+//! a task to finish and sends its questions to the client in the meantime.
 
 use std::{
     borrow::Cow,
