@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    call::{batch::Batch, running},
+    call::{in_flight::Batch, response},
     connection::{Connection, ReceiveOutcome, RequestIds},
-    methods::{completion, entries, lifecycle, required_scopes::required_scopes, subscriptions, tools},
+    methods::{
+        completion,
+        entries::{self, required_scopes},
+        session,
+    },
     outbox::Outbox,
     pending_requests::{decode_progress, decode_response},
     replicas::SessionMessage,
@@ -49,7 +53,7 @@ impl Connection {
             Err(Malformed::Parse(reason)) => (None, Fault::Parse(reason)),
             Err(Malformed::Invalid(id, reason)) => (id, Fault::InvalidRequest(reason.to_owned())),
         };
-        running::write_error(out, self.default_dialect(), id.as_ref(), &fault);
+        response::write_error(out, self.default_dialect(), id.as_ref(), &fault);
         ReceiveOutcome::MALFORMED
     }
 
@@ -152,7 +156,7 @@ impl Connection {
 
     /// Writes an error response without an id.
     pub(super) fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
-        running::write_error(out, self.default_dialect(), None, fault);
+        response::write_error(out, self.default_dialect(), None, fault);
         out.push(b'\n');
         ReceiveOutcome::MALFORMED
     }
@@ -169,11 +173,11 @@ impl Connection {
         let operation = &Operation::start(connection, &message.method, &params, Some(id));
         let _entered = operation.enter();
         let reject = |out: &mut Vec<u8>, dialect: &'static Dialect, fault: Fault| {
-            running::write_error(out, dialect, Some(id), &fault);
+            response::write_error(out, dialect, Some(id), &fault);
             operation.end(dialect, &Ending::Fault(fault, None));
         };
         if connection.in_flight.has(id) {
-            reject(out, self.default_dialect(), running::duplicate_id(id));
+            reject(out, self.default_dialect(), response::duplicate_id(id));
             return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();
@@ -288,7 +292,7 @@ impl Connection {
                 let operation = Operation::start(&self.context, &message.method, &params, Some(&id));
                 let dialect = self.default_dialect();
                 operation.set_dialect(dialect);
-                running::write_error(&mut response, dialect, Some(&id), fault);
+                response::write_error(&mut response, dialect, Some(&id), fault);
                 operation.end(dialect, &Ending::Fault(fault.clone(), None));
                 batch.add(&response);
             }
@@ -314,7 +318,7 @@ fn answer(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result
     let capabilities = request.registry.capabilities();
     let announces_changes = request.engine().announces_changes();
     let (is_offered, handler): (bool, MethodHandler) = match method {
-        CallTool => (capabilities.tools, tools::call_tool),
+        CallTool => (capabilities.tools, entries::call_tool),
         ListTools => (capabilities.tools, |request, out| entries::list(request, ListKind::Tools, out)),
         ReadResource => (capabilities.resources, entries::read_resource),
         ListResources => (capabilities.resources, |request, out| entries::list(request, ListKind::Resources, out)),
@@ -322,22 +326,22 @@ fn answer(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result
         GetPrompt => (capabilities.prompts, entries::get_prompt),
         ListPrompts => (capabilities.prompts, |request, out| entries::list(request, ListKind::Prompts, out)),
         Complete => (capabilities.completions, completion::complete),
-        Ping => (true, lifecycle::ping),
+        Ping => (true, session::ping),
         // A handle can log even if no function can.
-        SetLevel => (capabilities.logging || announces_changes, lifecycle::set_level),
-        Subscribe => (capabilities.resources && announces_changes, subscriptions::subscribe),
-        Unsubscribe => (capabilities.resources && announces_changes, subscriptions::unsubscribe),
+        SetLevel => (capabilities.logging || announces_changes, session::set_level),
+        Subscribe => (capabilities.resources && announces_changes, session::subscribe),
+        Unsubscribe => (capabilities.resources && announces_changes, session::unsubscribe),
         ListSkills => (capabilities.skills, entries::list_skills),
         GetSkill => (capabilities.skills, entries::get_skill),
         ReadDirectory => (capabilities.skills, entries::read_directory),
-        Listen => (announces_changes || capabilities.tasks, |request, _| subscriptions::listen(request)),
+        Listen => (announces_changes || capabilities.tasks, |request, _| session::listen(request)),
         GetTask => (capabilities.tasks, |request, out| tasks::request(GetTask, request, out)),
         TaskResult => (capabilities.tasks, |request, out| tasks::request(TaskResult, request, out)),
         ListTasks => (capabilities.tasks, |request, out| tasks::request(ListTasks, request, out)),
         CancelTask => (capabilities.tasks, |request, out| tasks::request(CancelTask, request, out)),
         UpdateTask => (capabilities.tasks, |request, out| tasks::request(UpdateTask, request, out)),
-        Initialize => (true, lifecycle::initialize),
-        Discover => (true, lifecycle::discover),
+        Initialize => (true, session::initialize),
+        Discover => (true, session::discover),
         // Notifications, and requests to the client.
         Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots => {
             return entries::call_method(name, request, out);
@@ -374,9 +378,9 @@ fn notify(connection: &ConnectionContext, name: &str, params: &Params<'_>) {
                 connection.tell_replicas(|| SessionMessage::Progress(token, report));
             }
         }
-        Some(Method::Initialized) => lifecycle::initialized(connection),
+        Some(Method::Initialized) => session::initialized(connection),
         #[cfg(feature = "ask")]
-        Some(Method::RootsChanged) => lifecycle::roots_changed(connection),
+        Some(Method::RootsChanged) => session::roots_changed(connection),
         _ => tracing::debug!(method = name, "ignored an unknown notification"),
     }
 }

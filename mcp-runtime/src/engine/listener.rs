@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use crate::{
     counters::{Counted, Counter},
     engine::{
-        call::running,
+        call::response,
         outbox::Outbox,
         request::{
             operation::{Ending, Operation},
@@ -199,7 +199,7 @@ impl Listener {
         self.task_watch = None;
         self.operation.end(self.encoding.dialect, &Ending::Complete);
         self.outbox.close_listener(|out| {
-            running::write_result(out, id, &result(&self.encoding, id));
+            response::write_result(out, id, &result(&self.encoding, id));
             out.push(b'\n');
         });
     }

@@ -45,7 +45,7 @@ use absent::tasks;
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
-pub(crate) use call::running::write_error;
+pub(crate) use call::response::write_error;
 #[cfg(feature = "ask")]
 pub(crate) use client_requests::RootsHook;
 #[cfg(feature = "http")]

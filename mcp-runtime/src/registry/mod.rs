@@ -40,7 +40,7 @@ pub(crate) use self::{
     build::Selection,
     lists::{ListKind, ListSet, Pager, ServerCapabilities, decode_offset, write_resources},
     names::{Change, Names, ScopeRules},
-    skills::{Node, Skills},
+    skills::Skills,
 };
 
 /// A snapshot of everything that a server has registered.

@@ -1,7 +1,8 @@
 //! Calls of annotated functions: preparing, running, tracking and answering them.
 
-pub(crate) mod batch;
 pub(crate) mod in_flight;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 pub(crate) mod prepare;
+pub(crate) mod response;
 pub(crate) mod running;
-pub(crate) mod server_fn;

@@ -13,8 +13,9 @@ use std::{
 use tracing::{Instrument as _, Span};
 
 use super::{
-    batch::Sink,
-    running::{self, GuardedCall, warn_if_slow, with_unmet_requirement},
+    in_flight::Sink,
+    response,
+    running::{GuardedCall, warn_if_slow, with_unmet_requirement},
 };
 use crate::{
     counters::{Counted, Counter},
@@ -241,7 +242,7 @@ impl Call {
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
-        running::begin_result(out, &self.id);
+        response::begin_result(out, &self.id);
         let body = out.len();
         let mut reply = Reply::new(out, self);
         let span = match &request.operation.unsampled {
@@ -299,13 +300,13 @@ impl Context {
         let polled = Pin::new(&mut guarded).poll(cx);
         warn_if_slow(&call.name, request.connection.clock.lap());
         let finished = match polled {
-            Poll::Ready(result) => call.finished(result),
+            Poll::Ready(finished) => finished,
             Poll::Pending => match self.spawn(request, permit, count, guarded.with_slow_warning()) {
                 Ok(()) => return,
                 // Only a concurrent HTTP request of the same session can have taken the id.
                 Err(sink) => {
                     request.operation.restore(&sink.operation);
-                    Finished::failed(running::duplicate_id(&call.id))
+                    Finished::failed(response::duplicate_id(&call.id))
                 }
             },
         };

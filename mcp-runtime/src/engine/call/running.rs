@@ -1,210 +1,45 @@
-//! The responses of calls, and of all other requests.
+//! Runs the futures of calls, and the functions that complete an argument or list resources.
 
 use std::{
     any::Any,
+    collections::BTreeMap,
+    future::ready,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context as TaskContext, Poll},
     time::{Duration, Instant},
 };
 
 use crate::{
-    engine::request::operation::{Ending, PANIC, TIMEOUT, TOOL_ERROR},
+    engine::request::params,
     error::Fault,
-    excerpt::excerpt,
     handler::{
-        Call, CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply,
-        ResultKind, enter_call,
-        entry::{EntryKind, SourceLocation},
-        log_failure, masked_message,
-        schema::Violation,
-        write_tool_error,
+        CallFuture, Completions, Context, EarlierArguments, Finished, Function, HandlerError, HandlerErrorKind,
+        HandlerResult, ServerFnInput, ServerFnOutput, enter_call,
+        entry::{CompleteFn, ServerFnEntry},
+        run_blocking, takes_context,
     },
-    jsonrpc::{Id, write},
-    revision::{Dialect, Feature, encode::Object},
+    jsonrpc::{RawJson, raw},
     telemetry,
 };
 
 /// The precision of tokio's timers. A call with less time left than this counts as timed out.
 const TIMER_PRECISION: Duration = Duration::from_millis(1);
 
-impl Call {
-    /// Converts the payload of a panic into a fault.
-    pub(super) fn finished(&self, result: Result<Finished, Box<dyn Any + Send>>) -> Finished {
-        result.unwrap_or_else(|panic| Finished::failed(self.panic_fault(&*panic)))
-    }
-
-    /// Returns the outcome of a call that did not finish within this time.
-    pub(crate) fn timed_out(&self, limit: Option<Duration>) -> Finished {
-        let limit = limit.unwrap_or_default();
-        let message = format!("`{}` did not finish within {limit:?}", self.name);
-        tracing::warn!(name = &*self.name, id = self.id.as_json(), ?limit, "call timed out");
-        let _ = self.failure.set(TIMEOUT);
-        if self.is_tool() {
-            let body = self.tool_error(&message);
-            Finished::of_kind(ResultKind::ToolError(message), body)
-        } else {
-            Finished::failed(Fault::internal(message))
-        }
-    }
-
-    /// Returns the fault of a function that panicked. The panic message is logged and not sent to the client.
-    pub(crate) fn panic_fault(&self, panic: &(dyn Any + Send)) -> Fault {
-        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let panic = text.unwrap_or("(no message)");
-        tracing::error!(name = &*self.name, id = self.id.as_json(), panic, "function panicked");
-        let _ = self.failure.set(PANIC);
-        Fault::internal(format!("`{}` failed: internal error", self.name))
-    }
-
-    /// Returns the result that the client receives, as JSON, and its kind.
-    ///
-    /// # Errors
-    ///
-    /// Returns the fault that the client receives instead.
-    pub(crate) fn result(&self, finished: Finished) -> Result<(ResultKind, Vec<u8>), Fault> {
-        match finished.outcome {
-            Ok(kind) => {
-                if self.encoding.checks_results {
-                    self.check_result(&kind, &finished.body)?;
-                }
-                Ok((kind, finished.body))
-            }
-            Err(error) => {
-                let text = self.error_text(error)?;
-                let body = self.tool_error(&text);
-                Ok((ResultKind::ToolError(text), body))
-            }
-        }
-    }
-
-    /// Checks the result of a call against the output schema of its tool.
-    ///
-    /// # Errors
-    ///
-    /// Returns a fault with the violations. The log has their rules and the source of the function, but no values.
-    pub(super) fn check_result(&self, kind: &ResultKind, body: &[u8]) -> Result<(), Fault> {
-        let Some(function) = self.function.as_ref().filter(|_| self.encoding.has(Feature::StructuredContent)) else {
-            return Ok(());
-        };
-        let (ResultKind::Complete, Some(output)) = (kind, function.output_schema()) else { return Ok(()) };
-        let is_wrapped = output.wraps && !self.encoding.has(Feature::StructuredAnyValue);
-        let violations = output.violations(std::str::from_utf8(body).unwrap_or_default(), is_wrapped);
-        if violations.is_empty() {
-            return Ok(());
-        }
-        let rules: Vec<_> = violations.iter().map(|it| format!("`{}` {}", it.path, it.rule)).collect();
-        let SourceLocation { file, line, .. } = function.common().source;
-        let (name, rules) = (&*self.name, rules.join("; "));
-        tracing::error!(name, file, line, rules, "the result does not match the output schema");
-        Err(Fault::internal(format!(
-            "the result of `{name}` does not match its output schema:{}\nhelp: correct the `Serialize` or the `JsonSchema` \
-             of the returned type, or the layer that changes the result",
-            listed(&violations)
-        )))
-    }
-
-    /// Writes the response of a finished call.
-    pub(crate) fn write_response(&self, out: &mut Vec<u8>, finished: Finished) -> Ending {
-        match self.result(finished) {
-            Ok((kind, body)) => {
-                write_result(out, &self.id, &body);
-                self.ending(&kind)
-            }
-            Err(fault) => {
-                if self.id.is_of_notification() {
-                    tracing::warn!(
-                        method = &*self.name,
-                        error = fault.to_string(),
-                        "the call of a notification failed"
-                    );
-                }
-                write_error(out, self.encoding.dialect, Some(&self.id), &fault);
-                self.failed(fault)
-            }
-        }
-    }
-
-    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed.
-    pub(super) fn end_response(&self, out: &mut Vec<u8>, start: usize, outcome: HandlerResult) -> Ending {
-        match outcome {
-            Ok(kind) => {
-                out.push(b'}');
-                self.ending(&kind)
-            }
-            Err(error) => {
-                out.truncate(start);
-                self.write_response(out, Finished::failed(error))
-            }
-        }
-    }
-
-    /// Returns how a call with a result of this kind has ended.
-    pub(crate) fn ending(&self, kind: &ResultKind) -> Ending {
-        match kind {
-            ResultKind::ToolError(_) => Ending::Failed(self.failure.get().copied().unwrap_or(TOOL_ERROR)),
-            ResultKind::Complete | ResultKind::InputRequired | ResultKind::TaskCreated => Ending::Complete,
-        }
-    }
-
-    /// Returns how a call with this error has ended.
-    pub(crate) fn failed(&self, fault: Fault) -> Ending {
-        Ending::Fault(fault, self.failure.get().copied())
-    }
-
-    /// Returns a tool result with `isError` and this text, which the model reads.
-    fn tool_error(&self, text: &str) -> Vec<u8> {
-        let mut body = Vec::new();
-        write_tool_error(&mut Reply::new(&mut body, self), text);
-        body
-    }
-
-    /// Decides whether the model or the client is told of an error. Returns the text that the model reads.
-    ///
-    /// # Errors
-    ///
-    /// Returns the fault of a JSON-RPC error, which only the client sees.
-    fn error_text(&self, mut error: HandlerError) -> Result<String, Fault> {
-        error.log(&self.name, self.id.as_json());
-        let (text, fault): (String, fn(String) -> Fault) = match error.into_kind() {
-            HandlerErrorKind::Fault(fault) if self.is_tool() && self.encoding.dialect.is_tool_error(&fault) => {
-                (fault.to_string(), Fault::Internal)
-            }
-            HandlerErrorKind::Fault(fault) => return Err(fault),
-            HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool() => {
-                log_failure(&self.name, self.id.as_json(), None, &reason);
-                (format!("`{}` failed", self.name), Fault::Internal)
-            }
-            // All that the sender of a prompt's request can change is its arguments.
-            HandlerErrorKind::Message(message) if self.kind == Some(EntryKind::Prompt) => {
-                (message, Fault::InvalidParams)
-            }
-            HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => (message, Fault::Internal),
-            HandlerErrorKind::Masked(reference) => (masked_message(&self.name, &reference), Fault::Internal),
-            HandlerErrorKind::InvalidArguments(violations) => {
-                (format!("invalid arguments for `{}`:{}", self.name, listed(&violations)), Fault::InvalidParams)
-            }
-        };
-        if self.is_tool() { Ok(text) } else { Err(fault(text)) }
-    }
-}
-
-/// Returns the violations as a list with a line for each.
-fn listed(violations: &[Violation]) -> String {
-    violations.iter().map(|violation| format!("\n- {violation}")).collect()
-}
-
 impl Context {
     /// Runs a guarded call to completion. Returns `None` if it did not finish within this time. Time spent waiting for
     /// the client does not count.
     pub(crate) async fn run_within(&self, limit: Option<Duration>, mut guarded: GuardedCall) -> Option<Finished> {
-        let Some(limit) = limit else { return Some(self.call().finished(guarded.await)) };
+        let Some(limit) = limit else { return Some(guarded.await) };
         let start = tokio::time::Instant::now();
         let mut remaining = limit;
         loop {
-            if let Ok(result) = tokio::time::timeout(remaining, &mut guarded).await {
-                return Some(self.call().finished(result));
+            if let Ok(finished) = tokio::time::timeout(remaining, &mut guarded).await {
+                return Some(finished);
             }
             remaining = (limit + self.waited()).saturating_sub(start.elapsed());
             if remaining < TIMER_PRECISION {
@@ -214,69 +49,10 @@ impl Context {
     }
 }
 
-const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
-const BEFORE_RESULT: &[u8] = br#","result":"#;
-
-/// Writes a response up to its result. The caller appends the result and a `}`.
-pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id) {
-    out.extend_from_slice(BEFORE_ID);
-    out.extend_from_slice(id.as_bytes());
-    out.extend_from_slice(BEFORE_RESULT);
-}
-
-/// Writes a response with an encoded result.
-pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
-    out.reserve(result.len() + 64);
-    begin_result(out, id);
-    out.extend_from_slice(result);
-    out.push(b'}');
-}
-
-/// Writes an error response. The id is `None` if the request had no readable id.
-///
-/// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
-pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id>, fault: &Fault) {
-    let mut response = Object::begin(out);
-    response.raw("jsonrpc", br#""2.0""#);
-    match id {
-        Some(id) => response.raw("id", id.as_bytes()),
-        None if dialect.has(Feature::AbsentErrorId) => {}
-        None => response.raw("id", b"null"),
-    }
-    write_error_object(response.key("error"), dialect, fault);
-    response.end();
-}
-
-/// Writes the error of an error response.
-pub(crate) fn write_error_object(out: &mut Vec<u8>, dialect: &Dialect, fault: &Fault) {
-    let mut error = Object::begin(out);
-    write::plain(error.key("code"), &dialect.code(fault));
-    error.string("message", &fault.to_string());
-    if let Some(data) = dialect.data(fault) {
-        write::plain(error.key("data"), &data);
-    }
-    error.end();
-}
-
-/// Returns the result of a method that returns no data.
-pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
-    let mut out = vec![b'{'];
-    encoding.end_result(&mut out, None);
-    out
-}
-
-/// Returns the error for a request whose id is still in use.
-pub(crate) fn duplicate_id(id: &Id) -> Fault {
-    Fault::InvalidRequest(format!("a request with id {} is still in flight", excerpt(id.as_json())))
-}
-
 /// The time after which a function that blocks its thread is reported in the log.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
 
-/// The outcome of a guarded call, or the payload of its panic.
-type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
-
-/// A future whose panics are caught, including panics of its destructor.
+/// A future whose panics are caught and become faults, including panics of its destructor, which are only logged.
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
     running: Option<CallFuture>,
@@ -313,8 +89,8 @@ impl GuardedCall {
         self
     }
 
-    /// Polls the function or its layers.
-    fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+    /// Polls the function or its layers. Returns the payload of a panic as an error.
+    fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Finished, Box<dyn Any + Send>>> {
         let Some(mut running) = self.running.take() else { return Poll::Pending };
         let start = self.warns_if_slow.then(Instant::now);
         let _entered = telemetry::enter(self.context.shared().unsampled.as_ref());
@@ -360,18 +136,19 @@ impl GuardedCall {
 }
 
 impl Future for GuardedCall {
-    type Output = GuardedResult;
+    type Output = Finished;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Finished> {
         loop {
             let was_suspended = self.is_suspended;
             if !was_suspended && let Poll::Ready(result) = self.poll_running(cx) {
-                return Poll::Ready(result);
+                let panicked = |panic: Box<dyn Any + Send>| Finished::failed(self.context.call().panic_fault(&*panic));
+                return Poll::Ready(result.unwrap_or_else(panicked));
             }
             let questions = self.poll_questions(cx);
             self.is_suspended = questions.is_pending();
             match questions {
-                Poll::Ready(Some(finished)) => return Poll::Ready(Ok(finished)),
+                Poll::Ready(Some(finished)) => return Poll::Ready(finished),
                 Poll::Pending => return Poll::Pending,
                 // There are no questions, or another task has withdrawn them.
                 Poll::Ready(None) => {}
@@ -444,4 +221,103 @@ impl Clock {
     fn nanos(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+/// Runs a server function, on a separate thread if it blocks.
+pub(crate) async fn run_server_fn(
+    function: ServerFnEntry,
+    blocking: bool,
+    input: ServerFnInput,
+) -> Result<ServerFnOutput, HandlerError> {
+    if !blocking {
+        return (function.call)(input).await;
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let context = input.context.clone();
+    let produced = run_blocking(&context, move || runtime.block_on((function.call)(input))).await;
+    produced.unwrap_or_else(|| Err(Fault::shutting_down().into()))
+}
+
+/// The source of the completions of an argument.
+pub(crate) enum CompletionSource {
+    Function(ServerFnEntry),
+    /// A closure, and the name of the argument.
+    Closure(Arc<CompleteFn>, Box<str>),
+    /// The permitted values.
+    Values(Arc<[String]>),
+}
+
+impl CompletionSource {
+    /// Returns the source for an argument, or `None` if the function has no such argument.
+    pub(crate) fn of(function: &Function, argument: &str) -> Option<Self> {
+        let index = function.contract.arguments.iter().position(|known| known.name == argument)?;
+        if let Some(complete) = function.common().handler.closures().and_then(|closures| closures.complete.clone()) {
+            return Some(Self::Closure(complete, argument.into()));
+        }
+        Some(match function.contract.arguments[index].complete {
+            Some(function) => Self::Function(function),
+            None => Self::Values(Arc::clone(&function.contract.choices()[index])),
+        })
+    }
+
+    /// Returns whether completing takes the context.
+    pub(crate) fn takes_context(&self) -> bool {
+        match self {
+            Self::Function(function) => takes_context(function),
+            Self::Closure(..) => true,
+            Self::Values(_) => false,
+        }
+    }
+}
+
+/// The completion of an argument.
+pub(crate) struct Completion {
+    pub(crate) source: CompletionSource,
+    /// The name of the prompt, or the URI template.
+    pub(crate) subject: Box<str>,
+}
+
+impl Completion {
+    /// Completes a value. `earlier` contains the arguments that the client has already filled in, as JSON.
+    pub(crate) fn complete(&self, context: &Context, value: &str, earlier: Option<&str>) -> CallFuture {
+        let earlier = || earlier_arguments(earlier);
+        let completing = match &self.source {
+            CompletionSource::Function(function) => {
+                let is_blocking = context.call().function.as_ref().is_some_and(|function| function.common().blocking);
+                let completed = Some((value.into(), Arc::new(earlier())));
+                let input = ServerFnInput { context: context.clone(), completed };
+                Box::pin(run_server_fn(*function, is_blocking, input))
+            }
+            CompletionSource::Closure(function, argument) => function(argument, value, earlier(), context.clone()),
+            CompletionSource::Values(values) => {
+                let body = Completions::matching(value, values.iter()).write(&context.call().encoding);
+                return Box::pin(ready(Finished::with_result(body)));
+            }
+        };
+        let context = context.clone();
+        Box::pin(async move {
+            let completions = match completing.await {
+                Ok(ServerFnOutput::Completions(completions)) => completions,
+                Ok(ServerFnOutput::Resources(_)) => Completions::default(),
+                Err(error) => return Finished::failed(error),
+            };
+            Finished::with_result(completions.write(&context.call().encoding))
+        })
+    }
+
+    /// Completes the value of the arguments that layers have seen.
+    pub(crate) async fn run(&self, context: &Context, arguments: &str) -> Finished {
+        match params::string(raw::member(arguments, "value").map(RawJson::new), "argument.value") {
+            Ok(value) => self.complete(context, &value, raw::member(arguments, "context")).await,
+            Err(fault) => Finished::failed(fault),
+        }
+    }
+}
+
+/// Reads the arguments that the client has already filled in.
+fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
+    let arguments = context.and_then(|context| raw::member(context, "arguments"));
+    let strings = arguments.into_iter().flat_map(raw::members);
+    let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
+    EarlierArguments(strings.collect::<BTreeMap<_, _>>())
 }

@@ -7,10 +7,7 @@ use std::{
     vec,
 };
 
-use super::{
-    call::{Call, LayerPosition},
-    outcome::Outcome,
-};
+use super::call::{Call, LayerPosition, Outcome};
 use crate::{
     engine::{call::running::GuardedCall, request::start::CallSpan},
     handler::{CallFuture, Function, entry::EntryInfo},
@@ -101,14 +98,11 @@ impl Next {
         let guarded = match self.0.next() {
             Some(layer) => {
                 let running = Box::pin(async move { layer.call(call, self).await.finished });
-                GuardedCall::layered(running, context.clone(), false)
+                GuardedCall::layered(running, context, false)
             }
-            None => GuardedCall::layered(Box::pin(call.run()), context.clone(), true),
+            None => GuardedCall::layered(Box::pin(call.run()), context, true),
         };
-        match guarded.await {
-            Ok(finished) => Outcome { finished, tool_dialect },
-            Err(panic) => context.call().panic_fault(&*panic).into(),
-        }
+        Outcome { finished: guarded.await, tool_dialect }
     }
 
     /// Returns a continuation without layers.
@@ -232,34 +226,41 @@ type Applies = Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>;
 
 /// The layers of a server, outermost first.
 #[derive(Clone, Default)]
-pub(crate) struct Layers(Vec<LayerEntry>);
+pub(crate) struct Layers(Vec<Arc<LayerEntry>>);
 
+/// A layer that knows its position.
 #[derive(Clone)]
 struct LayerEntry {
-    layer: Arc<Positioned>,
+    layer: Arc<dyn Layer>,
+    /// The name of its span.
+    name: &'static str,
+    position: LayerPosition,
     /// `None` if the layer applies to every call.
     applies: Option<Applies>,
 }
 
 impl Layers {
     pub(crate) fn push<L: Layer>(&mut self, layer: L, applies: Option<Applies>) {
-        let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
-        let layer = Arc::new(Positioned { layer: Arc::new(layer), name: layer_name::<L>(), position });
-        self.0.push(LayerEntry { layer, applies });
+        self.add(Arc::new(layer), layer_name::<L>(), applies);
     }
 
     /// Adds layers, inside of the layers so far.
     pub(crate) fn append(&mut self, other: Self) {
-        for LayerEntry { layer, applies } in other.0 {
-            let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
-            let layer = Arc::new(Positioned { layer: Arc::clone(&layer.layer), position, ..*layer });
-            self.0.push(LayerEntry { layer, applies });
+        for entry in other.0 {
+            self.add(Arc::clone(&entry.layer), entry.name, entry.applies.clone());
         }
+    }
+
+    fn add(&mut self, layer: Arc<dyn Layer>, name: &'static str, applies: Option<Applies>) {
+        let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
+        self.0.push(Arc::new(LayerEntry { layer, name, position, applies }));
     }
 
     /// Returns the same layers for the functions that `limit` leaves to each.
     pub(crate) fn limited(self, limit: impl Fn(Option<Applies>) -> Applies) -> Self {
-        let limited = |entry: LayerEntry| LayerEntry { applies: Some(limit(entry.applies)), ..entry };
+        let limited = |entry: Arc<LayerEntry>| {
+            Arc::new(LayerEntry { applies: Some(limit(entry.applies.clone())), ..(*entry).clone() })
+        };
         Self(self.0.into_iter().map(limited).collect())
     }
 
@@ -270,7 +271,7 @@ impl Layers {
         }
         let info = function.info();
         let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
-        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer) as _).collect();
+        let layers: Vec<_> = applying.map(|entry| Arc::clone(entry) as _).collect();
         (!layers.is_empty()).then(|| Next::new(layers))
     }
 
@@ -282,15 +283,7 @@ impl Layers {
     }
 }
 
-/// A layer that knows its position.
-struct Positioned {
-    layer: Arc<dyn Layer>,
-    /// The name of its span.
-    name: &'static str,
-    position: LayerPosition,
-}
-
-impl Layer for Positioned {
+impl Layer for LayerEntry {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         let span = CallSpan::new(&call.context, || format!("layer {}", self.name));
         let running = span.in_scope(|| self.layer.call(call.at(self.position), next));

@@ -6,8 +6,8 @@ use crate::{
     engine::{
         call::{
             prepare::{admit, check_in_flight, method_call, share, timeout},
-            running,
-            server_fn::{Completion, CompletionSource},
+            response,
+            running::{Completion, CompletionSource},
         },
         layers,
         request::{
@@ -30,7 +30,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let (target, referenced) = referenced_function(request)?;
     authorize(request, referenced)?;
     request.operation.set_function(referenced);
-    let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
+    let argument = request.params.member("argument").ok_or_else(|| Fault::invalid_params("`argument` is missing"))?;
     let name = params::string(argument.member("name"), "argument.name")?;
     let value = params::string(argument.member("value"), "argument.value")?;
     let source = CompletionSource::of(referenced, &name)
@@ -41,7 +41,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let next = request.engine().profile.layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
         let result = Completions::matching(&value, values.iter()).write(request.encoding());
-        running::write_result(out, request.id, &result);
+        response::write_result(out, request.id, &result);
         return Ok(());
     }
     check_in_flight(request)?;
@@ -68,7 +68,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 pub(super) fn referenced_function<'a>(
     request: &RequestContext<'a>,
 ) -> Result<(Cow<'a, str>, &'a Arc<Function>), Fault> {
-    let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
+    let reference = request.params.member("ref").ok_or_else(|| Fault::invalid_params("`ref` is missing"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(reference.member("type"), "ref.type")? {
         "ref/prompt" => {
@@ -109,10 +109,6 @@ fn check_context(context: Option<RawJson<'_>>) -> Result<(), Fault> {
         }
         None => Ok(()),
     }
-}
-
-fn missing(name: &str) -> Fault {
-    Fault::invalid_params(format!("`{name}` is missing"))
 }
 
 /// Returns the arguments that layers see: the members of `argument`, and the `context`.

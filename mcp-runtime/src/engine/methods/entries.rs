@@ -1,35 +1,37 @@
-//! Lists, `prompts/get`, `resources/read`, and the methods of the skills extension.
+//! The methods of tools, prompts, resources, skills and extensions: lists, and calls of their functions. Also the
+//! scopes that such a request requires, determined without handling it.
 //!
 //! The files of skills are ordinary resources as well, so every revision can list and read them.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use super::lifecycle;
-#[cfg(feature = "ui")]
-use crate::revision::Feature;
+use super::completion;
 use crate::{
     auth::Scopes,
     engine::{
         call::{
             prepare::{admit, call_function, check_in_flight, method_call, share, timeout},
-            running,
-            server_fn::run_server_fn,
+            response,
+            running::run_server_fn,
         },
+        listener::Filter,
         request::{
             context::{ListedTo, RequestContext, authorize, may_use},
-            params,
+            params::{self, Method},
         },
+        tasks,
     },
     error::Fault,
     excerpt::excerpt,
     handler::{
-        Call, Context, Finished, ServerFnInput, ServerFnOutput,
+        Call, Context, Finished, Function, ServerFnInput, ServerFnOutput,
         entry::{EntryInfo, EntryKind},
         from_strings, member,
     },
     jsonrpc::{RawJson, raw},
     model::CacheScope,
-    registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
+    registry::{Found, ListKind, ListSet, Pager, ResourceLists, decode_offset, write_resources},
+    revision::{Feature, encode::Object},
 };
 
 /// Responds with a page of a list. Pages that look the same to every caller are encoded once.
@@ -65,10 +67,10 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         registry.prepared_page(&pager, kind, cursor.as_deref())
     };
     if let Some(page) = encoded {
-        running::write_result(out, request.id, page);
+        response::write_result(out, request.id, page);
     } else {
         let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
-        running::write_result(out, request.id, &page);
+        response::write_result(out, request.id, &page);
     }
     Ok(())
 }
@@ -109,6 +111,30 @@ fn list_resources(
     Ok(())
 }
 
+/// Calls the function of a tool: as a plain call, as a task, or as a call that may become a task.
+///
+/// See [Tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
+pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let name = params::string(request.params.name, "name")?;
+    let visible = request.visible_to();
+    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(tool)) else {
+        return Err(Fault::UnknownTool(name.into_owned()));
+    };
+    authorize(request, tool)?;
+    let arguments = request.params.arguments()?;
+    check_headers(request, tool, arguments)?;
+    tasks::call_tool(request, tool, arguments, out)
+}
+
+/// Compares the arguments that the transport repeats in headers with the arguments in the message.
+fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str) -> Result<(), Fault> {
+    let source = request.connection.source.as_ref().filter(|_| request.has(Feature::RequestMeta));
+    let Some(source) = source.filter(|_| !tool.contract.headers().is_empty()) else { return Ok(()) };
+    let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| raw::member(json, name));
+    let mirrored = tool.contract.headers().iter().map(|header| (header.name.as_str(), value(&header.path)));
+    source.check_arguments(&mirrored.collect::<Vec<_>>())
+}
+
 /// Calls the function of a prompt.
 ///
 /// See [Prompts](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts).
@@ -136,7 +162,7 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
 pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let visible = request.visible_to();
     let Some(function) = request.registry.method(method).filter(|function| visible.sees(function)) else {
-        return lifecycle::dialect_method(method, request, out);
+        return dialect_method(method, request, out);
     };
     authorize(request, function)?;
     let mut arguments = vec![b'{'];
@@ -150,7 +176,19 @@ pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut 
     call_function(request, function, function.name.clone(), &arguments, out)
 }
 
-/// Calls the function of a resource, or returns a file of a skill.
+/// Answers a method that is declared by the dialect of the request.
+fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let Some(respond) = request.dialect().method(method) else {
+        return Err(Fault::MethodNotFound(method.to_owned()));
+    };
+    let mut result = Vec::new();
+    respond(request.params.json(), &mut Object::begin(&mut result))?;
+    request.encoding().end_result(&mut result, None);
+    response::write_result(out, request.id, &result);
+    Ok(())
+}
+
+/// Calls the function of a resource, or returns a file of a skill, which does not change while the server runs.
 ///
 /// See [Resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources).
 pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -158,7 +196,10 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
     let visible = request.visible_to();
     let registry = request.registry;
     if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
-        return read_file(request, file, out);
+        response::begin_result(out, request.id);
+        file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
+        out.push(b'}');
+        return Ok(());
     }
     let Some(Found { function, variables }) = registry.resource(&uri, |function| visible.sees(function)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
@@ -176,7 +217,7 @@ pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     let pager = request.engine().pager(request.dialect());
     let list = ("skills", "skills", EntryKind::Resource);
     let page = pager.page_of(list, skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
-    running::write_result(out, request.id, &page);
+    response::write_result(out, request.id, &page);
     Ok(())
 }
 
@@ -187,7 +228,7 @@ pub(crate) fn get_skill(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let Some(skill) = request.registry.skills().skill(&uri, |info| visible.sees_entry(info)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
-    running::begin_result(out, request.id);
+    response::begin_result(out, request.id);
     skill.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
     out.push(b'}');
     Ok(())
@@ -208,14 +249,45 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
     let pager = Pager { caches: None, ..request.engine().pager(request.dialect()) };
     let list = (&*uri, "resources", EntryKind::Resource);
     let page = pager.page_of(list, &children, cursor.as_deref(), |info, _| sees(info))?;
-    running::write_result(out, request.id, &page);
+    response::write_result(out, request.id, &page);
     Ok(())
 }
 
-/// Answers `resources/read` with a file of a skill. Such files do not change while the server runs.
-pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<(), Fault> {
-    running::begin_result(out, request.id);
-    file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
-    out.push(b'}');
-    Ok(())
+/// Returns the scopes of the functions that a request would use. An invalid request requires none.
+pub(crate) fn required_scopes<'a>(name: &str, request: &RequestContext<'a>) -> Scopes {
+    use Method::*;
+
+    let registry = request.registry;
+    if !registry.requires_scopes() {
+        return Scopes::default();
+    }
+    let visible = request.visible_to();
+    let sees = |function: &Function| visible.sees(function);
+    let subject = || params::string(request.params.name, "name").ok();
+    let seen = |function: Option<&'a Arc<Function>>| function.filter(|function| sees(function));
+    let resource = |uri: &str| Some(registry.resource(uri, sees)?.function);
+    let functions: Vec<&Arc<Function>> = match Method::named(name) {
+        Some(CallTool) => Vec::from_iter(seen(subject().and_then(|name| registry.tool(&name)))),
+        Some(GetPrompt) => Vec::from_iter(seen(subject().and_then(|name| registry.prompt(&name)))),
+        Some(ReadResource | Subscribe) => {
+            let uri = params::string(request.params.uri, "uri").ok();
+            Vec::from_iter(uri.and_then(|uri| resource(&uri)))
+        }
+        Some(Complete) => Vec::from_iter(completion::referenced_function(request).map(|(_, function)| function)),
+        Some(Listen) => {
+            let uris = Filter::read(request.params, ListSet::listed_in(request.dialect()))
+                .ok()
+                .and_then(|filter| filter.resources);
+            uris.iter().flatten().filter_map(|uri| resource(uri)).collect()
+        }
+        // These methods use no functions, and extensions may define the methods that the server does not offer.
+        None
+        | Some(
+            ListTools | ListResources | ListTemplates | ListPrompts | Unsubscribe | ReadDirectory | Ping | Initialize
+            | Discover | SetLevel | ListSkills | GetSkill | GetTask | TaskResult | ListTasks | CancelTask | UpdateTask
+            | Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots,
+        ) => Vec::from_iter(seen(registry.method(name))),
+    };
+    let scopes = functions.iter().filter_map(|function| function.scopes.as_ref());
+    scopes.fold(Scopes::default(), |all, scopes| all.and(scopes.clone()))
 }

@@ -5,7 +5,4 @@
 
 pub(crate) mod completion;
 pub(crate) mod entries;
-pub(crate) mod lifecycle;
-pub(crate) mod required_scopes;
-pub(crate) mod subscriptions;
-pub(crate) mod tools;
+pub(crate) mod session;

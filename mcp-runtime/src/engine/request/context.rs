@@ -17,7 +17,10 @@ use crate::engine::client_requests::RoundStates;
 use crate::{
     auth::{Identity, Scopes},
     engine::{
-        call::{batch::Batch, in_flight::InFlight, running::Clock},
+        call::{
+            in_flight::{Batch, InFlight},
+            running::Clock,
+        },
         limits::FlowControl,
         outbox::Outbox,
         replicas::SessionMessage,

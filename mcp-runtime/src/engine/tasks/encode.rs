@@ -16,25 +16,18 @@ const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Encodes the result of a call that has become a task.
 pub(super) fn created(encoding: &Encoding, task: &Task) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut result = Object::begin(&mut out);
-    if encoding.has(Feature::TaskExtension) {
-        write_members(&mut result, encoding, task);
-        encoding.end_result_as(&mut out, "task", None);
-    } else {
-        write_task(result.key("task"), encoding, task);
-        encoding.end_result(&mut out, None);
+    if !encoding.has(Feature::TaskExtension) {
+        return result(encoding, |result| write_task(result.key("task"), encoding, task));
     }
+    let mut out = Vec::new();
+    write_members(&mut Object::begin(&mut out), encoding, task);
+    encoding.end_result_as(&mut out, "task", None);
     out
 }
 
 /// Encodes the result of `tasks/get`. With the extension, it includes the pending inputs and the outcome, which is JSON.
 pub(super) fn details(encoding: &Encoding, task: &Task, outcome: Option<&[u8]>) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut result = Object::begin(&mut out);
-    write_detailed_members(&mut result, encoding, task, outcome);
-    encoding.end_result(&mut out, None);
-    out
+    result(encoding, |result| write_detailed_members(result, encoding, task, outcome))
 }
 
 /// Encodes `notifications/tasks` for a subscription. `outcome` and `subscription_id` are JSON.
@@ -71,10 +64,15 @@ fn notification(method: &str, write_params: impl FnOnce(&mut Vec<u8>)) -> Vec<u8
 
 /// Encodes the result of `tasks/list`.
 pub(super) fn list(encoding: &Encoding, tasks: &[Task], next: Option<&str>) -> Vec<u8> {
+    result(encoding, |result| {
+        encode::array(result.key("tasks"), tasks, |out, task| write_task(out, encoding, task));
+        result.optional("nextCursor", next);
+    })
+}
+
+fn result(encoding: &Encoding, write_members: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut result = Object::begin(&mut out);
-    encode::array(result.key("tasks"), tasks, |out, task| write_task(out, encoding, task));
-    result.optional("nextCursor", next);
+    write_members(&mut Object::begin(&mut out));
     encoding.end_result(&mut out, None);
     out
 }

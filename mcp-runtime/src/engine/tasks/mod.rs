@@ -8,30 +8,21 @@
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
-mod calls;
-mod changes;
 mod client;
 mod encode;
-mod inbox;
-mod key;
 mod methods;
-mod quota;
-mod reader;
+mod records;
 mod request;
-mod result;
 mod runner;
 mod service;
 mod store;
 #[cfg(all(test, feature = "cluster"))]
 mod store_tests;
 mod task;
-mod watch;
 
-pub(super) use calls::call_tool;
-pub(super) use methods::{check_filter, request, watch};
+pub(super) use methods::{TaskWatch, call_tool, check_filter, request, watch};
 pub(super) use service::Tasks;
 pub use task::TaskStatus;
-pub(super) use watch::TaskWatch;
 
 /// Expands to the support for tasks that a tool declares.
 #[doc(hidden)]

@@ -15,17 +15,16 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     LOG_TARGET,
-    client::TaskClient,
-    inbox::{InboxUpdate, truncated},
-    quota::BytePermit,
-    store::{TaskStore, TaskWaiter, Updated},
-    task::{StoredOutcome, Task, TaskError, TaskState, TaskStatus, backend_failed, result_too_large},
+    client::{InboxUpdate, TaskClient, truncated},
+    records::TaskWaiter,
+    store::{BytePermit, TaskStore, Updated},
+    task::{StoredOutcome, Task, TaskError, TaskState, TaskStatus, result_too_large},
 };
 use crate::{
     backend::{BackendError, Backoff},
     counters::{Counted, Counter},
     engine::{
-        call::running::{self, GuardedCall},
+        call::{response, running::GuardedCall},
         request::operation::{CANCELLED, Ending, Operation},
     },
     error::Fault,
@@ -37,8 +36,8 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of times that the runner tries to store a question, after which the task fails.
-const MAX_ATTEMPTS: u32 = 6;
+/// The number of times that the runner tries again to store a question, after which the task fails.
+const MAX_RETRIES: u32 = 6;
 
 /// How a task ends.
 struct FinalState {
@@ -57,7 +56,7 @@ impl FinalState {
             Ok(result) => result,
             Err(fault) => {
                 let mut error = Vec::new();
-                running::write_error_object(&mut error, call.encoding.dialect, &fault);
+                response::write_error_object(&mut error, call.encoding.dialect, &fault);
                 let (message, outcome) = (Some(truncated(&fault.to_string())), json(error));
                 let ending = call.failed(fault);
                 return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome, ending };
@@ -79,12 +78,12 @@ fn json(encoded: Vec<u8>) -> String {
 
 /// The runner of one task, which polls its function and updates its record.
 pub(super) struct Runner {
-    store: Arc<TaskStore>,
+    pub(super) store: Arc<TaskStore>,
     /// The task as it was inserted.
-    task: Task,
-    context: Context,
-    client: Arc<TaskClient>,
-    _arguments: BytePermit,
+    pub(super) task: Task,
+    pub(super) context: Context,
+    pub(super) client: Arc<TaskClient>,
+    pub(super) _arguments: BytePermit,
 }
 
 /// An event that wakes the runner.
@@ -96,16 +95,6 @@ enum Event {
 }
 
 impl Runner {
-    pub(super) fn new(
-        store: Arc<TaskStore>,
-        task: Task,
-        context: Context,
-        client: Arc<TaskClient>,
-        arguments: BytePermit,
-    ) -> Self {
-        Self { store, task, context, client, _arguments: arguments }
-    }
-
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
     /// knows the id of the task, so that no change is missed.
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture, operation: Operation) {
@@ -114,7 +103,7 @@ impl Runner {
             Ok(Ok(None)) => return operation.end(self.dialect(), &Ending::Failed(CANCELLED)),
             Ok(Err(error)) => {
                 tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
-                (self.failed(backend_failed()), None)
+                (self.failed(Fault::internal("the state of the task could not be stored")), None)
             }
             // A panic of the function is one of its outcomes. This one comes from the backend or the log.
             Err(panic) => (self.failed(self.context.call().panic_fault(&*panic)), None),
@@ -197,7 +186,7 @@ impl Runner {
         running: CallFuture,
     ) -> Result<Option<(FinalState, Task)>, TaskError> {
         let Self { context, client, .. } = self;
-        let end_guard = EndGuard(Some(context.clone()));
+        let mut end_guard = EndGuard { context: context.clone(), is_finished: false };
         let mut count = Counted::new(Counter::WorkingTasks);
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
         let mut work = Box::pin(context.run_within(context.call().declared_timeout(), guarded));
@@ -216,13 +205,13 @@ impl Runner {
                     }
                 },
             };
-            let Some(latest) = latest else {
-                self.log_end("expired");
-                return Ok(None);
+            let exchanged = match latest {
+                Some(latest) => exchange(&self.store, latest, client).await?,
+                None => Updated::Expired,
             };
             let before = task.state.status;
             let is_finished;
-            (task, is_finished) = match exchange(&self.store, latest, client).await? {
+            (task, is_finished) = match exchanged {
                 Updated::Applied(task) => (task, false),
                 Updated::Finished(task) => (task, true),
                 Updated::Expired => {
@@ -240,7 +229,8 @@ impl Runner {
                 return Ok(None);
             }
         };
-        end_guard.finish(output.is_none());
+        end_guard.is_finished = output.is_some();
+        drop(end_guard);
         let call = context.call();
         let finished = output.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
         Ok(Some((FinalState::new(call, finished), task)))
@@ -254,7 +244,7 @@ impl Runner {
         mut work: Pin<&mut impl Future<Output = Option<Finished>>>,
         mut message_delay: Pin<&mut Sleep>,
     ) -> Event {
-        let inbox = self.client.inbox();
+        let inbox = &self.client.inbox;
         let mut questions_changed = pin!(inbox.questions_changed.notified());
         let mut message_changed = pin!(inbox.message_changed.notified());
         let mut record_changed = pin!(changes.changed(task));
@@ -302,7 +292,7 @@ async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
 /// record to the function. Tries again for a while if the backend fails.
 async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, TaskError> {
-    let InboxUpdate { asked, withdrawn, message } = client.inbox().take_update();
+    let InboxUpdate { asked, withdrawn, message } = client.inbox.take_update();
     let runner = store.runner();
     // Kept over all attempts: one that seems to fail may have removed the responses from the record.
     let mut responses = HashMap::new();
@@ -324,43 +314,33 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
         state.runner = runner.or(state.runner);
         state.set_unfinished_status();
     };
-    let mut updated = store.update(task.clone(), &mut apply).await;
-    let mut backoff = Backoff::default();
-    for _ in 0..MAX_ATTEMPTS {
-        if updated.is_ok() {
-            break;
+    let (mut backoff, mut retries) = (Backoff::default(), 0..MAX_RETRIES);
+    let updated = loop {
+        match store.update(task.clone(), &mut apply).await {
+            Err(_) if retries.next().is_some() => backoff.wait().await,
+            updated => break updated,
         }
-        backoff.wait().await;
-        updated = store.update(task.clone(), &mut apply).await;
-    }
+    };
     if let Ok(Updated::Applied(_)) = updated {
-        responses.into_iter().for_each(|(key, response)| client.inbox().respond(&key, response));
+        responses.into_iter().for_each(|(key, response)| client.inbox.respond(&key, response));
     }
     updated
 }
 
 /// A guard that ends the function's context, however the task ends.
-struct EndGuard(Option<Context>);
-
-impl EndGuard {
-    /// Ends the context after the function has finished or timed out.
-    fn finish(mut self, timed_out: bool) {
-        if let Some(context) = self.0.take() {
-            context.attach();
-            if timed_out {
-                context.cancel();
-            } else {
-                context.end();
-            }
-        }
-    }
+struct EndGuard {
+    context: Context,
+    /// Whether the function has finished. Otherwise, its call is cancelled.
+    is_finished: bool,
 }
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        if let Some(context) = self.0.take() {
-            context.attach();
-            context.cancel();
+        self.context.attach();
+        if self.is_finished {
+            self.context.end();
+        } else {
+            self.context.cancel();
         }
     }
 }

@@ -17,11 +17,9 @@ use super::{
     LOG_TARGET,
     client::TaskClient,
     encode,
-    key::hash,
-    quota::{ByteQuota, MAX_BYTES},
     runner::Runner,
-    store::TaskStore,
-    task::Task,
+    store::{BytePermit, ByteQuota, MAX_BYTES, TaskStore},
+    task::{Task, hash},
 };
 use crate::{
     backend::Backend,
@@ -38,7 +36,7 @@ use crate::{
 /// The tasks of one server.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    store: Arc<TaskStore>,
+    pub(super) store: Arc<TaskStore>,
     options: TaskOptions,
     /// The runners, which are aborted when the server is dropped. The task limits bound their number.
     runners: Mutex<JoinSet<()>>,
@@ -53,12 +51,6 @@ pub(crate) struct TaskOwner {
     pub(crate) name: String,
     /// The principal, network or session whose tasks are limited together. Empty if nothing distinguishes senders.
     pub(crate) peer: String,
-}
-
-/// A call that could not become a task.
-pub(crate) struct Rejected {
-    pub(crate) fault: Fault,
-    pub(crate) running: CallFuture,
 }
 
 impl Tasks {
@@ -80,42 +72,31 @@ impl Tasks {
         (buffered(self.arguments.total()), buffered(self.store.result_bytes()))
     }
 
-    pub(crate) fn store(&self) -> &Arc<TaskStore> {
-        &self.store
-    }
-
-    /// Makes a call a task that lives for the requested time, runs it in the background, and returns the encoded result
-    /// for its client.
+    /// Stores the task of a call, which lives for the requested time. Also returns the permit for its arguments.
     ///
     /// # Errors
     ///
     /// Fails if there are too many tasks, if their arguments are too large, or if the backend fails.
-    pub(crate) async fn create(
+    pub(super) async fn insert(
         &self,
         owner: TaskOwner,
         ttl: Option<Duration>,
-        context: Context,
-        client: Arc<TaskClient>,
-        running: CallFuture,
-    ) -> Result<Vec<u8>, Rejected> {
+        context: &Context,
+        client: &TaskClient,
+    ) -> Result<(Task, BytePermit), Fault> {
         let TaskOwner { name: owner, peer } = owner;
         let call = context.call();
-        let Some(arguments) = self.arguments.reserve(&peer, call.argument_bytes) else {
-            let fault = Fault::refused(Counter::RefusedTasks, "the arguments of unfinished tasks are too large");
-            return Err(Rejected { fault, running });
-        };
+        let arguments = self
+            .arguments
+            .reserve(&peer, call.argument_bytes)
+            .ok_or_else(|| Fault::refused(Counter::RefusedTasks, "the arguments of unfinished tasks are too large"))?;
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
-        let key = match self.store.new_key(&owner).await {
-            Ok(key) => key,
-            Err(fault) => return Err(Rejected { fault, running }),
-        };
+        let key = self.store.new_key(&owner).await?;
         client.set_task_id(key.id());
         let peer = if peer.is_empty() { peer } else { hash(&peer) };
         let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
         task.state.scopes = call.function.as_ref().and_then(|function| function.scopes.clone()).unwrap_or_default();
-        if let Err(fault) = self.store.insert(&mut task, self.options.limits).await {
-            return Err(Rejected { fault, running });
-        }
+        self.store.insert(&mut task, self.options.limits).await?;
         tracing::info!(
             target: LOG_TARGET,
             name = &*call.name,
@@ -125,21 +106,32 @@ impl Tasks {
             session = owner.strip_prefix("session:").map(log_id),
             "task created"
         );
-        let created = encode::created(&call.encoding, &task);
+        Ok((task, arguments))
+    }
+
+    /// Runs the call of a stored task in the background, and returns the encoded result for its client.
+    pub(super) fn start(
+        &self,
+        (task, arguments): (Task, BytePermit),
+        context: Context,
+        client: Arc<TaskClient>,
+        running: CallFuture,
+    ) -> Vec<u8> {
+        let created = encode::created(&context.call().encoding, &task);
         // The call no longer belongs to its connection.
         context.detach();
-        client.inbox().accept();
+        client.inbox.decide(true);
         let changes = self.store.watch_own(&task.key);
         let operation = Operation::of_task(self.telemetry.as_ref(), &context);
         let span = operation.span.clone();
-        let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
+        let runner = Runner { store: Arc::clone(&self.store), task, context, client, _arguments: arguments };
         // The future is large, and would be moved several times before it runs.
         let runner = Box::pin(runner.run(changes, running, operation)).instrument(span);
         let mut runners = self.runners.lock();
         // Forgets the runners that have finished.
         while runners.try_join_next().is_some() {}
         runners.spawn(runner);
-        Ok(created)
+        created
     }
 }
 
@@ -170,15 +162,16 @@ async fn start(
     rest: CallFuture,
 ) -> Finished {
     let Some(tasks) = tasks.upgrade() else { return Finished::failed(Fault::shutting_down()) };
-    let name = context.call().name.clone();
-    let Rejected { fault, running } = match tasks.create(owner, None, context, Arc::clone(&client), rest).await {
-        Ok(body) => return Finished::of_kind(ResultKind::TaskCreated, body),
-        Err(rejected) => rejected,
-    };
-    tracing::warn!(name = &*name, reason = %fault, "task rejected, continuing as a plain call");
-    drop(tasks);
-    client.inbox().reject();
-    running.await
+    match tasks.insert(owner, None, &context, &client).await {
+        Ok(inserted) => Finished::of_kind(ResultKind::TaskCreated, tasks.start(inserted, context, client, rest)),
+        Err(fault) => {
+            let name = &*context.call().name;
+            tracing::warn!(name, reason = %fault, "task rejected, continuing as a plain call");
+            drop(tasks);
+            client.inbox.decide(false);
+            rest.await
+        }
+    }
 }
 
 impl TaskHandoff for DeferredTask {
@@ -188,7 +181,7 @@ impl TaskHandoff for DeferredTask {
         if let Some(waker) = waker {
             waker.wake();
         }
-        Box::pin(self.client.inbox().decided())
+        Box::pin(self.client.inbox.decided())
     }
 
     fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
@@ -201,7 +194,7 @@ impl TaskHandoff for DeferredTask {
     }
 
     fn task(&self) -> Option<&dyn TaskPeer> {
-        self.client.inbox().is_task().then_some(&*self.client as _)
+        self.client.inbox.is_task().then_some(&*self.client as _)
     }
 
     fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture {

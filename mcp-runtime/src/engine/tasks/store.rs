@@ -1,11 +1,11 @@
-//! Tasks as records of the backend.
+//! Tasks as records of the backend, and the memory that the tasks of a process may use.
 //!
 //! A task is one record, so that every change of it is atomic, and is counted for its peer. Its result is a record of its
 //! own if it is long.
 
 use std::{
     borrow::Cow,
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -13,19 +13,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::timeout};
+use tokio::runtime::Handle;
 
 use super::{
-    changes::{ChangeReceiver, TaskChanges},
-    key::{TASKS, TaskKey},
-    quota::StoredResults,
-    task::{StoredOutcome, Task, TaskError, TaskState, too_many_in_total, too_many_of_client},
+    records::{TaskChanges, TaskRecords, TaskWaiter},
+    task::{StoredOutcome, TASKS, Task, TaskError, TaskKey, TaskState, too_many_in_total, too_many_of_client},
 };
 use crate::{
-    backend::{
-        Backend, BackendClock, BackendError, BackendFuture, Insertion, RecordCondition, RecordQuota, Timestamp,
-        with_timeout,
-    },
+    backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota, Timestamp},
     engine::{
         limits::TaskLimits,
         replicas::{ReplicaHandler, Replicas, Slot},
@@ -87,7 +82,7 @@ impl Updated {
 impl TaskStore {
     /// Returns the bytes of the long results that this process has stored.
     pub(super) fn result_bytes(&self) -> usize {
-        self.results.total()
+        self.results.quota.total()
     }
 
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, server: &str) -> Self {
@@ -337,7 +332,7 @@ impl TaskStore {
     /// Begins to wait for changes of a task that this process has just inserted.
     pub(super) fn watch_own(&self, key: &TaskKey) -> TaskWaiter {
         let interval = self.replica.as_ref().map_or(Duration::MAX, |replica| replica.lease() / CHECKS_PER_LEASE);
-        TaskWaiter { watch: self.changes.watch(key.id()), interval, records: self.records.clone() }
+        self.changes.watch(key.id(), interval, self.records.clone())
     }
 
     /// Begins to wait for changes of a task.
@@ -391,43 +386,6 @@ impl TaskStore {
     }
 }
 
-/// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.
-#[derive(Debug, Clone)]
-struct TaskRecords {
-    backend: Arc<dyn Backend>,
-    /// The clock of the backend. `None` if no other process uses it.
-    clock: Option<Arc<BackendClock>>,
-}
-
-impl TaskRecords {
-    /// Returns the time by which all processes measure the lives of tasks.
-    async fn now(&self) -> Result<Timestamp, BackendError> {
-        if let Some(clock) = &self.clock {
-            with_timeout(clock.update(&*self.backend, 0)).await?;
-        }
-        Ok(self.estimated_now())
-    }
-
-    /// Returns the time without asking the backend, if it has been asked before.
-    fn estimated_now(&self) -> Timestamp {
-        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
-    }
-
-    /// Returns the time for which a task still exists.
-    async fn remaining(&self, task: &Task) -> Result<Duration, BackendError> {
-        Ok(task.remaining(self.now().await?))
-    }
-
-    /// Runs an operation in limited time, unless it uses only the memory of this process.
-    async fn run<'a, T>(
-        &'a self,
-        operation: impl FnOnce(&'a dyn Backend) -> BackendFuture<'a, T>,
-    ) -> Result<T, BackendError> {
-        let operation = operation(&*self.backend);
-        if self.clock.is_some() { with_timeout(operation).await } else { operation.await }
-    }
-}
-
 /// A task that is being inserted, and that is deleted when this is dropped with its key.
 struct Unstarted {
     records: TaskRecords,
@@ -449,19 +407,135 @@ fn runner_id(slot: Slot) -> u64 {
     slot.id(0)
 }
 
-/// Waits for changes of one task.
-pub(super) struct TaskWaiter {
-    watch: ChangeReceiver,
-    /// The time after which a task has to be loaded even if no change was announced.
-    interval: Duration,
-    records: TaskRecords,
+/// The maximum number of bytes of all tasks.
+pub(super) const MAX_BYTES: usize = 256 << 20;
+/// The maximum number of bytes of the tasks of one peer.
+const MAX_BYTES_PER_PEER: usize = 32 << 20;
+
+/// Bytes that tasks use: the bytes of the arguments that functions hold, or the bytes of long results. Beyond the
+/// maximum, calls are not accepted as tasks, or tasks fail.
+#[derive(Debug, Default)]
+pub(super) struct ByteQuota(Mutex<Used>);
+
+#[derive(Debug, Default)]
+struct Used {
+    total: usize,
+    /// Contains only peers that use any. The limit on tasks bounds their number.
+    by_peer: HashMap<Arc<str>, usize>,
 }
 
-impl TaskWaiter {
-    /// Waits until the task has to be loaded again: it may have changed, expired, or been lost. Dropping the future
-    /// loses nothing.
-    pub(super) async fn changed(&mut self, task: &Task) {
-        let remaining = task.remaining(self.records.estimated_now());
-        let _ = timeout(remaining.min(self.interval), self.watch.changed(task.state.version)).await;
+/// A part of the memory, which is released when the permit is dropped.
+#[derive(Debug)]
+pub(super) struct BytePermit {
+    quota: Arc<ByteQuota>,
+    peer: Arc<str>,
+    bytes: usize,
+}
+
+impl ByteQuota {
+    /// Reserves memory for a task. Returns `None` if its peer, or all peers together, use too much. Peers
+    /// without a name share only the total.
+    pub(super) fn reserve(self: &Arc<Self>, peer: &str, bytes: usize) -> Option<BytePermit> {
+        let mut used = self.0.lock();
+        let own = used.by_peer.get(peer).map_or(0, |own| *own);
+        let max_own = if peer.is_empty() { MAX_BYTES } else { MAX_BYTES_PER_PEER };
+        if used.total + bytes > MAX_BYTES || own + bytes > max_own {
+            return None;
+        }
+        let peer: Arc<str> = peer.into();
+        used.total += bytes;
+        *used.by_peer.entry(Arc::clone(&peer)).or_default() += bytes;
+        Some(BytePermit { quota: Arc::clone(self), peer, bytes })
+    }
+
+    /// Returns the bytes that are in use.
+    pub(super) fn total(&self) -> usize {
+        self.0.lock().total
+    }
+}
+
+impl Drop for BytePermit {
+    fn drop(&mut self) {
+        let mut used = self.quota.0.lock();
+        used.total -= self.bytes;
+        if let Some(own) = used.by_peer.get_mut(&self.peer) {
+            *own -= self.bytes;
+            if *own == 0 {
+                used.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// The long results that this process has stored, which count until they expire.
+#[derive(Debug, Default)]
+pub(super) struct StoredResults {
+    quota: Arc<ByteQuota>,
+    by_expiry: Mutex<BTreeMap<Timestamp, Vec<BytePermit>>>,
+}
+
+impl StoredResults {
+    /// Reserves memory for a result, like [`ByteQuota::reserve`]. The permit is passed to [`keep`](Self::keep) once the
+    /// result is stored.
+    pub(super) fn reserve(&self, peer: &str, bytes: usize, now: Timestamp) -> Option<BytePermit> {
+        let expired = {
+            let mut by_expiry = self.by_expiry.lock();
+            let kept = by_expiry.split_off(&now);
+            std::mem::replace(&mut *by_expiry, kept)
+        };
+        drop(expired);
+        self.quota.reserve(peer, bytes)
+    }
+
+    /// Counts a result until it expires.
+    pub(super) fn keep(&self, permit: BytePermit, expires: Timestamp) {
+        self.by_expiry.lock().entry(expires).or_default().push(permit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn the_bytes_of_a_peer_and_of_all_peers_are_bounded() {
+        let quota = Arc::new(ByteQuota::default());
+        let mut permits = Vec::new();
+        for (peer, mib, is_reserved) in [
+            ("ada", 31, true),
+            ("ada", 2, false),
+            ("ada", 1, true),
+            ("ada", 1, false),
+            // Without a name, peers share what is left.
+            ("", 200, true),
+            ("eve", 25, false),
+            ("eve", 24, true),
+            ("bob", 1, false),
+        ] {
+            let permit = quota.reserve(peer, mib * MIB);
+            assert_eq!(permit.is_some(), is_reserved, "{mib} MiB of {peer:?}");
+            permits.extend(permit);
+        }
+        permits.remove(0);
+        assert!(quota.reserve("ada", 32 * MIB).is_none());
+        assert!(quota.reserve("ada", 31 * MIB).is_some());
+        permits.clear();
+        let used = quota.0.lock();
+        assert_eq!((used.total, used.by_peer.len()), (0, 0));
+    }
+
+    #[test]
+    fn results_count_until_they_expire() {
+        let results = StoredResults::default();
+        let at = Timestamp::from_unix_millis;
+        for (now, expires, mib, is_kept) in
+            [(0, 10, 15, true), (0, 10, 5, true), (0, 20, 12, true), (9, 30, 1, false), (11, 30, 20, true)]
+        {
+            let permit = results.reserve("ada", mib * MIB, at(now));
+            assert_eq!(permit.is_some(), is_kept, "at {now}");
+            permit.into_iter().for_each(|permit| results.keep(permit, at(expires)));
+        }
     }
 }

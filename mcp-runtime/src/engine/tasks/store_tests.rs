@@ -15,10 +15,10 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
-    key::{TASKS, TaskKey, hash, test_key},
-    reader::TaskReader,
-    store::{TaskStore, TaskWaiter, Updated},
-    task::{StoredOutcome, Task, TaskStatus},
+    records::TaskWaiter,
+    request::TaskReader,
+    store::{TaskStore, Updated},
+    task::{StoredOutcome, TASKS, Task, TaskKey, TaskStatus, hash, test_key},
 };
 use crate::{
     backend::{Backend, BackendError, BackendFuture, MemoryBackend, RecordCondition, Records as _, Timestamp},

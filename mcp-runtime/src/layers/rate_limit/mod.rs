@@ -1,5 +1,3 @@
-#[cfg(feature = "cluster")]
-mod account;
 mod local;
 #[cfg(feature = "cluster")]
 mod shared;
@@ -249,6 +247,7 @@ fn caller(call: &Call) -> String {
         return format!("principal {principal}");
     }
     call.caller().head.as_ref().and_then(|head| head.sender_key()).unwrap_or_else(|| {
+        #[cfg(feature = "http")]
         warn_if_unknown(call);
         String::new()
     })
@@ -267,8 +266,5 @@ fn warn_if_unknown(call: &Call) {
         });
     }
 }
-
-#[cfg(not(feature = "http"))]
-fn warn_if_unknown(_: &Call) {}
 
 debug!(RateLimit, self, quota: self.quota, per_function: self.per_function, per_caller: self.per_caller);

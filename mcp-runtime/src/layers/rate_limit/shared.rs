@@ -1,17 +1,21 @@
-//! Counting the calls of all processes that share a backend.
+//! Counting the calls of all processes that share a backend: a budget as this process knows it, its arithmetic, and its
+//! record.
 
-use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use lru::LruCache;
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
-use super::{
-    account::{Account, Admission, Rate, Verdict},
-    local::{Quota, Uptime},
-};
+use super::local::{Quota, Uptime};
 use crate::{
     backend::{
-        Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, with_timeout,
+        Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, RecordCondition,
+        RecordVersion, with_timeout,
     },
     engine::Bucket,
     mutex::Mutex,
@@ -189,8 +193,6 @@ impl SharedBudgets {
     }
 }
 
-impl Budget {}
-
 /// The budget for which the backend is being asked, if any.
 struct Asking(Option<Arc<Budget>>);
 
@@ -211,4 +213,245 @@ fn decode(record: &Record) -> u64 {
         tracing::warn!("replacing the malformed record of a rate limit");
         0
     })
+}
+
+/// The longest period of a budget in nanoseconds, ten years, so that sums of times do not overflow.
+const MAX_PERIOD: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
+
+/// The number of leases into which a budget is divided. A process that takes a lease and does not use it makes the limit
+/// stricter by one such part.
+const LEASES: u64 = 32;
+
+/// A rate, whose budget is a point in time: the time at which it is full again (the theoretical arrival time of the
+/// generic cell rate algorithm). Times are nanoseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// The time in which the budget for one call is replenished.
+    pub(super) interval: u64,
+    /// The number of calls in a full budget.
+    pub(super) burst: u64,
+    /// The number of calls that a process takes at a time, unless more wait.
+    pub(super) lease: u64,
+}
+
+impl Rate {
+    pub(super) fn new(quota: Quota) -> Self {
+        let burst = u64::from(quota.burst);
+        let interval = u64::try_from(quota.interval.as_nanos()).unwrap_or(u64::MAX).clamp(1, MAX_PERIOD);
+        Self { interval, burst, lease: (burst / LEASES).max(1) }
+    }
+
+    /// Returns the time in which an empty budget becomes full.
+    pub(super) fn period(self) -> u64 {
+        self.interval.saturating_mul(self.burst).min(MAX_PERIOD)
+    }
+
+    /// Returns the time that calls take from a budget.
+    pub(super) fn cost(self, calls: u64) -> u64 {
+        self.interval.saturating_mul(calls).min(MAX_PERIOD)
+    }
+
+    /// Returns when a budget is full again, for one that is used from now on. A budget that seems to be more than empty,
+    /// because the clock was set back, is empty.
+    pub(super) fn start(self, full_at: u64, now: u64) -> u64 {
+        full_at.clamp(now, now + self.period())
+    }
+
+    /// Returns the earliest time at which a process can have written this `full_at`.
+    pub(super) fn written_after(self, full_at: u64) -> u64 {
+        full_at.saturating_sub(self.period())
+    }
+
+    /// Returns the number of calls that a budget allows now.
+    pub(super) fn available(self, full_at: u64, now: u64) -> u64 {
+        (now + self.period()).saturating_sub(full_at.max(now)) / self.interval
+    }
+
+    /// Returns when a budget allows this number of calls.
+    pub(super) fn available_at(self, full_at: u64, calls: u64) -> u64 {
+        (full_at + self.cost(calls)).saturating_sub(self.period())
+    }
+}
+
+/// Whether a call is within the rate. Otherwise, the time to wait.
+pub(super) type Verdict = Result<(), Duration>;
+
+/// The share of a budget that this process has taken, and the calls that wait for more.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// The record as this process has last seen it.
+    known: Option<KnownRecord>,
+    lease: Lease,
+    /// The time before which the backend is not asked again, because the budget was exhausted.
+    exhausted_until: u64,
+    waiting: VecDeque<oneshot::Sender<Verdict>>,
+    /// Whether the backend is being asked.
+    is_asking: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct KnownRecord {
+    version: RecordVersion,
+    /// When the budget is full again.
+    full_at: u64,
+}
+
+/// Calls that were taken from the budget and not used.
+///
+/// Each call that is taken moves the time at which the budget is full by one interval, which is the call's alone. A call
+/// must be used before its interval begins: the calls that all processes allow are then the calls that one process with
+/// the same budget would have allowed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lease {
+    calls: u64,
+    /// The end of the interval of the last call.
+    end: u64,
+}
+
+impl Lease {
+    fn take(&mut self, rate: Rate, now: u64) -> bool {
+        self.calls = self.calls.min(self.end.saturating_sub(now) / rate.interval);
+        let is_taken = self.calls > 0;
+        self.calls -= u64::from(is_taken);
+        is_taken
+    }
+}
+
+/// The decision about a call.
+#[derive(Debug)]
+pub(super) enum Admission {
+    Decided(Verdict),
+    /// The call waits for the backend. If the sender is dropped, the backend has failed.
+    Waiting(oneshot::Receiver<Verdict>),
+}
+
+/// A change of the record, to take a share of the budget.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) condition: RecordCondition,
+    /// When the budget will be full again.
+    pub(super) full_at: u64,
+    calls: u64,
+    /// The number of calls that wait.
+    waiting: usize,
+}
+
+impl Account {
+    /// Admits or rejects a call, if the backend need not be asked for that.
+    pub(super) fn decide(&mut self, rate: Rate, now: u64) -> Option<Verdict> {
+        if self.lease.take(rate, now) {
+            return Some(Ok(()));
+        }
+        if let Some(known) = self.known
+            && self.exhausted_until <= now
+            && rate.written_after(known.full_at) <= now
+            && rate.available(known.full_at, now) == 0
+        {
+            self.exhaust(rate, rate.start(known.full_at, now));
+        }
+        let wait = self.exhausted_until.saturating_sub(now);
+        // No wait is longer, unless the clock was set back.
+        (1..=rate.period()).contains(&wait).then(|| Err(Duration::from_nanos(wait)))
+    }
+
+    /// Lets a call wait for the backend, unless as many wait as the budget can admit at once. The limits on calls in
+    /// flight bound their number, too.
+    pub(super) fn wait(&mut self, rate: Rate) -> Admission {
+        if self.waiting.len() as u64 >= rate.burst {
+            return Admission::Decided(Err(Duration::from_nanos(rate.interval)));
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.push_back(sender);
+        Admission::Waiting(receiver)
+    }
+
+    /// Returns whether the caller is to ask the backend, because no other call does.
+    pub(super) fn begin_asking(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_asking, true)
+    }
+
+    /// Stops asking the backend. The calls that wait are told that it has failed.
+    pub(super) fn stop_asking(&mut self) {
+        self.is_asking = false;
+        self.waiting.clear();
+    }
+
+    /// Stops asking the backend, unless more calls wait than the lease admits. Returns whether it has stopped.
+    pub(super) fn has_finished(&mut self, rate: Rate, now: u64) -> bool {
+        while !self.waiting.is_empty() && self.lease.take(rate, now) {
+            let is_used = self.waiting.pop_front().is_some_and(|call| call.send(Ok(())).is_ok());
+            self.lease.calls += u64::from(!is_used);
+        }
+        self.is_asking = !self.waiting.is_empty();
+        !self.is_asking
+    }
+
+    /// Forgets a record that has expired, or that lies too far in the future because the clock was set back.
+    pub(super) fn forget_invalid(&mut self, rate: Rate, now: u64) {
+        self.known = self.known.filter(|known| (rate.written_after(known.full_at)..known.full_at).contains(&now));
+    }
+
+    /// Plans to take a lease, or more if more calls wait. Returns `None` if the budget is exhausted, which
+    /// rejects the calls that wait.
+    pub(super) fn plan(&mut self, rate: Rate, now: u64) -> Option<Change> {
+        let start = rate.start(self.known.map_or(0, |known| known.full_at), now);
+        let waiting = self.waiting.len();
+        let calls = rate.available(start, now).min(rate.lease.max(waiting as u64));
+        if calls == 0 {
+            self.exhaust(rate, start);
+            self.reject(waiting, now);
+            return None;
+        }
+        let condition = self.known.map_or(RecordCondition::Absent, |known| RecordCondition::Version(known.version));
+        Some(Change { condition, full_at: start + rate.cost(calls), calls, waiting })
+    }
+
+    /// Records what the backend contains.
+    pub(super) fn learn(&mut self, found: Option<(RecordVersion, u64)>) {
+        self.known = found.map(|(version, full_at)| KnownRecord { version, full_at });
+    }
+
+    /// Admits the calls that wait, after a change was made. The calls of the change that remain become the lease.
+    /// Rejects the calls for which the budget did not suffice.
+    pub(super) fn settle(&mut self, rate: Rate, change: &Change, version: RecordVersion, now: u64) {
+        self.known = Some(KnownRecord { version, full_at: change.full_at });
+        let (mut calls, mut waiting) = (change.calls, change.waiting);
+        while calls > 0
+            && waiting > 0
+            && let Some(call) = self.waiting.pop_front()
+        {
+            // A call that was cancelled uses nothing.
+            calls -= u64::from(call.send(Ok(())).is_ok());
+            waiting -= 1;
+        }
+        self.lease = Lease { calls, end: change.full_at };
+        if waiting > 0 {
+            self.exhaust(rate, change.full_at);
+            self.reject(waiting, now);
+        }
+    }
+
+    /// Rejects all calls that wait, because other processes use the budget at the same time.
+    pub(super) fn give_up(&mut self, rate: Rate, now: u64) {
+        self.exhausted_until = now + rate.cost(rate.lease);
+        self.reject(self.waiting.len(), now);
+    }
+
+    /// Returns the time after which the record has expired, as far as this process knows.
+    pub(super) fn expires(&self, rate: Rate, now: u64) -> u64 {
+        let asked = if self.is_asking { now + rate.period() } else { 0 };
+        self.known.map_or(0, |known| rate.start(known.full_at, now)).max(asked)
+    }
+
+    /// The next time to ask is when the budget allows a whole lease, so that a flood of calls causes few requests.
+    fn exhaust(&mut self, rate: Rate, full_at: u64) {
+        self.exhausted_until = rate.available_at(full_at, rate.lease);
+    }
+
+    fn reject(&mut self, calls: usize, now: u64) {
+        let wait = Duration::from_nanos(self.exhausted_until.saturating_sub(now));
+        for call in self.waiting.drain(..calls) {
+            let _ = call.send(Err(wait));
+        }
+    }
 }

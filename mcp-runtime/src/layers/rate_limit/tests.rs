@@ -11,9 +11,8 @@ use std::{
 use tokio::time::{Instant, advance, sleep};
 
 use super::{
-    account::{Account, Admission, Rate},
     local::{Quota, Uptime},
-    shared::SharedBudgets,
+    shared::{Account, Admission, Rate, SharedBudgets},
 };
 use crate::{
     backend::{BackendError, BackendFuture, RecordCondition, RecordVersion, Records as _},

@@ -1,13 +1,52 @@
-//! Waiting for changes of tasks.
+//! The records of tasks in a backend, and waiting for their changes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
+use super::task::Task;
 use crate::{
+    backend::{Backend, BackendClock, BackendError, BackendFuture, Timestamp, with_timeout},
     engine::replicas::{ReplicaHandler, Slot},
     mutex::Mutex,
 };
+
+/// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.
+#[derive(Debug, Clone)]
+pub(super) struct TaskRecords {
+    pub(super) backend: Arc<dyn Backend>,
+    /// The clock of the backend. `None` if no other process uses it.
+    pub(super) clock: Option<Arc<BackendClock>>,
+}
+
+impl TaskRecords {
+    /// Returns the time by which all processes measure the lives of tasks.
+    pub(super) async fn now(&self) -> Result<Timestamp, BackendError> {
+        if let Some(clock) = &self.clock {
+            with_timeout(clock.update(&*self.backend, 0)).await?;
+        }
+        Ok(self.estimated_now())
+    }
+
+    /// Returns the time without asking the backend, if it has been asked before.
+    pub(super) fn estimated_now(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
+    }
+
+    /// Returns the time for which a task still exists.
+    pub(super) async fn remaining(&self, task: &Task) -> Result<Duration, BackendError> {
+        Ok(task.remaining(self.now().await?))
+    }
+
+    /// Runs an operation in limited time, unless it uses only the memory of this process.
+    pub(super) async fn run<'a, T>(
+        &'a self,
+        operation: impl FnOnce(&'a dyn Backend) -> BackendFuture<'a, T>,
+    ) -> Result<T, BackendError> {
+        let operation = operation(&*self.backend);
+        if self.clock.is_some() { with_timeout(operation).await } else { operation.await }
+    }
+}
 
 /// The changes that this process has made or heard of, for the futures of this process that wait for them.
 #[derive(Debug, Default)]
@@ -21,18 +60,21 @@ type Latest = Option<u64>;
 
 /// Waits for changes of one task. Changes that are announced after its creation are not missed.
 #[derive(Debug)]
-pub(super) struct ChangeReceiver {
+pub(super) struct TaskWaiter {
     changes: Arc<TaskChanges>,
     id: String,
     latest: watch::Receiver<Latest>,
+    /// The time after which a task has to be loaded even if no change was announced.
+    interval: Duration,
+    records: TaskRecords,
 }
 
 impl TaskChanges {
-    pub(super) fn watch(self: &Arc<Self>, id: &str) -> ChangeReceiver {
+    pub(super) fn watch(self: &Arc<Self>, id: &str, interval: Duration, records: TaskRecords) -> TaskWaiter {
         let mut waiting = self.0.lock();
         let latest = waiting.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(None)).subscribe();
         drop(waiting);
-        ChangeReceiver { changes: Arc::clone(self), id: id.to_owned(), latest }
+        TaskWaiter { changes: Arc::clone(self), id: id.to_owned(), latest, interval, records }
     }
 
     /// Wakes the futures that wait for a newer version of a task than they have seen.
@@ -50,14 +92,6 @@ impl TaskChanges {
     pub(super) fn message(id: &str, version: u64) -> String {
         format!("{id} {version}")
     }
-
-    /// Wakes all waiting requests: changes may have been missed.
-    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
-    fn announce_all(&self) {
-        for latest in self.0.lock().values() {
-            latest.send_replace(None);
-        }
-    }
 }
 
 /// Learns of the changes that other processes make.
@@ -69,19 +103,29 @@ impl ReplicaHandler for TaskChanges {
         }
     }
 
+    /// Wakes all waiting requests: changes may have been missed.
     fn missed(&self) {
-        self.announce_all();
+        for latest in self.0.lock().values() {
+            latest.send_replace(None);
+        }
     }
 
     /// Tells the runners that their tasks may count as lost.
     fn lost(&self, _: Slot) {
-        self.announce_all();
+        self.missed();
     }
 }
 
-impl ChangeReceiver {
+impl TaskWaiter {
+    /// Waits until the task has to be loaded again: it may have changed, expired, or been lost. Dropping the future
+    /// loses nothing.
+    pub(super) async fn changed(&mut self, task: &Task) {
+        let remaining = task.remaining(self.records.estimated_now());
+        let _ = timeout(remaining.min(self.interval), self.newer_than(task.state.version)).await;
+    }
+
     /// Waits until the task may have a newer version than this one. Dropping the future loses nothing.
-    pub(super) async fn changed(&mut self, version: u64) {
+    async fn newer_than(&mut self, version: u64) {
         loop {
             // The sender exists as long as a receiver waits.
             if self.latest.changed().await.is_err() {
@@ -94,7 +138,7 @@ impl ChangeReceiver {
     }
 }
 
-impl Drop for ChangeReceiver {
+impl Drop for TaskWaiter {
     fn drop(&mut self) {
         let mut waiting = self.changes.0.lock();
         if waiting.get(&self.id).is_some_and(|latest| latest.receiver_count() == 1) {
@@ -108,16 +152,18 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::backend::MemoryBackend;
 
-    fn is_woken(watch: &mut ChangeReceiver, version: u64) -> bool {
-        let changed = std::pin::pin!(watch.changed(version));
+    fn is_woken(watch: &mut TaskWaiter, version: u64) -> bool {
+        let changed = std::pin::pin!(watch.newer_than(version));
         matches!(changed.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()))
     }
 
     #[test]
     fn a_newer_version_wakes_those_who_wait() {
         let changes = Arc::new(TaskChanges::default());
-        let (mut watch, mut other) = (changes.watch("1"), changes.watch("2"));
+        let records = TaskRecords { backend: Arc::new(MemoryBackend::default()), clock: None };
+        let [mut watch, mut other] = ["1", "2"].map(|id| changes.watch(id, Duration::MAX, records.clone()));
         assert!(!is_woken(&mut watch, 0));
         for (version, seen, expected) in [(1, 0, true), (1, 0, false), (2, 2, false), (1, 1, false), (3, 2, true)] {
             changes.announce("1", version);

@@ -9,10 +9,7 @@ use std::{future::poll_fn, sync::Arc};
 use shuttle::{check_dfs, check_random, future::block_on, thread};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{
-    super::batch::{Batch, Sink},
-    InFlight,
-};
+use super::in_flight::{Batch, InFlight, Sink};
 use crate::{
     counters::{Counted, Counter},
     engine::{
