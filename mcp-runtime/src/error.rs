@@ -3,9 +3,9 @@
 //! A [`Fault`] is sent to the client as a JSON-RPC error. A [`BuildError`] is for the author of the server. An error
 //! that the model can fix is neither: it is a tool result with `isError`, see [`ToolResult`](crate::ToolResult).
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
-use crate::{counters::Counter, excerpt::excerpt};
+use crate::counters::Counter;
 
 /// A protocol error: the client receives a JSON-RPC error response instead of a result.
 ///
@@ -335,3 +335,45 @@ impl fmt::Display for BuildError {
 }
 
 impl std::error::Error for BuildError {}
+
+/// The maximum number of characters of a client's text that a message repeats.
+const MAX_CHARS: usize = 200;
+
+/// Returns the text, or its beginning and an ellipsis if it is longer than 200 characters.
+pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
+    // Most text is short, and bytes are counted faster than characters.
+    if text.len() <= MAX_CHARS {
+        return Cow::Borrowed(text);
+    }
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Returns the beginning of a text, at most this number of bytes.
+pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_text_is_cut() {
+        for (text, expected) in [
+            (String::new(), String::new()),
+            ("x".repeat(200), "x".repeat(200)),
+            ("é".repeat(200), "é".repeat(200)),
+            ("x".repeat(201), format!("{}…", "x".repeat(200))),
+            ("é".repeat(1 << 20), format!("{}…", "é".repeat(200))),
+        ] {
+            assert_eq!(excerpt(&text), expected);
+        }
+        for (bytes, expected) in [(0, ""), (1, ""), (2, "é"), (3, "éa"), (9, "éa")] {
+            assert_eq!(beginning("éa", bytes), expected);
+        }
+    }
+}

@@ -12,7 +12,6 @@ use serde::Serialize;
 use tokio::sync::SetOnce;
 
 use crate::{
-    debug::debug,
     engine::Engine,
     error::BuildError,
     handler::{
@@ -20,8 +19,8 @@ use crate::{
         log_notification,
     },
     model::Level,
-    mutex::Mutex,
     registry::{ListKind, ListSet, Registry, Selection},
+    stdx::{Mutex, debug},
 };
 
 /// A handle that changes a running server: it adds, removes, enables and disables functions, and announces updated

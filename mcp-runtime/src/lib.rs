@@ -156,10 +156,8 @@ mod cli;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod counters;
-mod debug;
 mod engine;
 mod error;
-mod excerpt;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -185,8 +183,6 @@ mod loopback;
 )))]
 mod missing_features;
 pub mod model;
-mod mutex;
-mod race;
 mod random;
 mod registry;
 #[cfg(feature = "http")]
@@ -194,6 +190,7 @@ mod replace_file;
 mod revision;
 mod server;
 mod stderr;
+mod stdx;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

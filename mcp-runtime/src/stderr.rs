@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{counters::Counter, debug::debug, mutex::Mutex};
+use crate::{
+    counters::Counter,
+    stdx::{Mutex, debug},
+};
 
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
@@ -200,7 +203,7 @@ mod printed {
     };
 
     use super::{FLUSH_TIMEOUT, MAX_PENDING_BYTES, writer};
-    use crate::mutex::Mutex;
+    use crate::stdx::Mutex;
 
     /// The number of bytes that are moved at a time. The buffer is filled with zeros when the server starts.
     const PIECE_BYTES: usize = 8 << 10;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
-use crate::debug::debug;
+use crate::stdx::debug;
 
 /// The OAuth scopes that an operation requires: all of several, one of several, or a combination.
 ///

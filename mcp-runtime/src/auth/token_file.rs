@@ -13,9 +13,9 @@ use super::{
     authenticator::{credentials, is_token68},
 };
 use crate::{
-    debug::debug,
     random,
     replace_file::{Readers, lock_directory, replace_file},
+    stdx::debug,
 };
 
 /// The name of the principal: all clients that know the token.

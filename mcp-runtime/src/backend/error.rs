@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{error::Fault, mutex::Mutex};
+use crate::{error::Fault, stdx::Mutex};
 
 /// The future that every method of a [`Backend`](crate::backend::Backend) returns.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;

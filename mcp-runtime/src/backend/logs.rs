@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{error::BackendFuture, records::call_target};
-use crate::debug::debug;
+use crate::stdx::debug;
 
 /// Bounded sequences of entries with a limited lifetime, which any process can append to, read and follow.
 ///

@@ -19,7 +19,7 @@ use super::{
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };
-use crate::{debug::debug, mutex::Mutex};
+use crate::stdx::{Mutex, debug};
 
 /// A [`Backend`](crate::backend::Backend) in the memory of one process.
 ///

@@ -15,7 +15,7 @@ use super::{
     error::{BackendError, BackendFuture},
     time::Timestamp,
 };
-use crate::{debug::debug, mutex::Mutex};
+use crate::stdx::{Mutex, debug};
 
 /// A store of small values with a limited lifetime, in which every change is a compare-and-set:
 /// [`MemoryRecords`](crate::backend::MemoryRecords), or storage that several processes share.

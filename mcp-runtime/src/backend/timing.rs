@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Backend, Timestamp, error::BackendError, time::nanos};
-use crate::mutex::Mutex;
+use crate::stdx::Mutex;
 
 /// The time after which a backend that does not respond counts as unavailable.
 pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);

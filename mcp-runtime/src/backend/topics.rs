@@ -5,7 +5,7 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 use tokio::sync::Notify;
 
 use super::{error::BackendFuture, records::call_target};
-use crate::{debug::debug, mutex::Mutex};
+use crate::stdx::{Mutex, debug};
 
 /// Named channels between processes, on which messages are delivered at most once.
 ///

@@ -15,7 +15,7 @@ use crate::{
     },
     engine::{KEY_ID_LEN, SharedKeys, StateKey, base64_key},
     error::Fault,
-    race::race,
+    stdx::race,
 };
 
 /// The age at which a key gets a successor.

@@ -16,10 +16,9 @@ use crate::{
     backend::Backoff,
     engine::{Engine, ReplicaHandler, Sessions},
     model::Level,
-    mutex::Mutex,
-    race::race,
     random,
     registry::ListSet,
+    stdx::{Mutex, race},
 };
 
 /// The kind of the messages between replicas.

@@ -22,10 +22,8 @@ use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
     },
-    debug::debug,
     engine::{ReplicaHandler, Slot},
-    mutex::Mutex,
-    race::race,
+    stdx::{Mutex, debug, race},
 };
 
 /// The topic of the messages to all replicas.

@@ -15,7 +15,7 @@ use crate::{
     counters::Counter,
     error::Fault,
     model::{Level, setters},
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The longest period, so that sums of instants and periods do not overflow.

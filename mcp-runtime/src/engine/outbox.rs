@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 
 use crate::{
     counters::Counter,
-    debug::debug,
     engine::{
         limits::FlowControl,
         sync::{Mutex, MutexGuard},
@@ -22,6 +21,7 @@ use crate::{
     error::FaultClass,
     handler::CallConnection,
     model::Level,
+    stdx::debug,
 };
 
 /// Encoded messages that are waiting for the transport.

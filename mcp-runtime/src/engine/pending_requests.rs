@@ -19,12 +19,11 @@ use crate::{
             params::Params,
         },
     },
-    error::Fault,
-    excerpt::{beginning, excerpt},
+    error::{Fault, beginning, excerpt},
     handler::{CallConnection as _, ClientProgress},
     jsonrpc::{Id, RawJson, ResponseBody, raw},
-    mutex::Mutex,
     revision::{self, encode::Object},
+    stdx::Mutex,
     telemetry::TraceCarrier,
 };
 

@@ -28,9 +28,9 @@ use crate::{
     error::BuildError,
     handler::{Encoding, StateMap},
     model::{CacheScope, Level},
-    mutex::Mutex,
     registry::{ListSet, Pager, Registry},
     revision::{self, Dialect, Revision},
+    stdx::Mutex,
     telemetry::Network,
 };
 

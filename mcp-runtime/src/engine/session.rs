@@ -28,9 +28,8 @@ use super::{
 use crate::{
     handler::{CallConnection as _, ClientInfo},
     model::Level,
-    mutex::Mutex,
-    race::race,
     revision::Dialect,
+    stdx::{Mutex, race},
     telemetry::{Network, SessionEnd, SharedTelemetry},
 };
 

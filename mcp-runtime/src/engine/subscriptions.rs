@@ -15,14 +15,13 @@ use std::{
 };
 
 use crate::{
-    debug::debug,
     engine::outbox::{Outbox, PendingNotifications},
     error::Fault,
     handler::{Function, comma},
     jsonrpc::write,
-    mutex::Mutex,
     registry::{ListKind, ListSet},
     revision::Dialect,
+    stdx::{Mutex, debug},
 };
 
 /// The maximum number of resources that a subscriber may subscribe to.

@@ -16,8 +16,7 @@ use super::{
     schema::{Violation, decoding_violation},
 };
 use crate::{
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     jsonrpc::{Id, raw},
     model::CacheScope,
 };

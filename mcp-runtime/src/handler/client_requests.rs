@@ -22,9 +22,8 @@ use super::{
 };
 use crate::{
     error::Fault,
-    mutex::Mutex,
-    race::race,
     revision::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING, Dialect, Feature, Features},
+    stdx::{Mutex, race},
 };
 
 /// The maximum number of times that a client is asked the same question because its answers are invalid. After that,

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{Call, CallKind, CallStatus, Layer, LayerFuture, Next, Outcome};
-use crate::{jsonrpc::canonical, mutex::Mutex};
+use crate::{jsonrpc::canonical, stdx::Mutex};
 
 /// The default size of the cache.
 const DEFAULT_MAX_BYTES: usize = 16 << 20;

@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use super::{Call, Layer, LayerFuture, Next};
-use crate::excerpt::excerpt;
+use crate::error::excerpt;
 
 /// A layer that logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`,
 /// `outcome`, `bytes` and `elapsed`.

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use mcp_runtime_uri_template::check_meta_key;
 use serde_json::{Map, Value};
 
-use crate::excerpt::excerpt;
+use crate::error::excerpt;
 
 /// Writes builder methods: each sets something in `self` and returns it.
 macro_rules! setters {

@@ -7,8 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use super::encode::encode_function;
 use crate::{
     auth::Scopes,
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::{
         Encoding, Function,
         entry::{EntryInfo, EntryKind},

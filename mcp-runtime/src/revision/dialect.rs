@@ -5,8 +5,7 @@ use super::{
     table::{Feature, Features, Revision},
 };
 use crate::{
-    error::{Fault, RequiredElicitation},
-    excerpt::excerpt,
+    error::{Fault, RequiredElicitation, excerpt},
     jsonrpc::RawJson,
 };
 

@@ -85,7 +85,7 @@ impl Server {
     pub fn with_icon(mut self, icon: Icon) -> Self {
         if !icon.is_safe() {
             let message = "of the server, expected an `https:` or a `data:image/…` URI";
-            self.problems.push(format!("invalid icon `{}` {message}", crate::excerpt::excerpt(&icon.src)));
+            self.problems.push(format!("invalid icon `{}` {message}", crate::error::excerpt(&icon.src)));
         }
         self.profile.identity.icons.push(icon);
         self

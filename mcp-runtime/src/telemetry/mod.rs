@@ -23,7 +23,7 @@ use tracing::Span;
 #[cfg(feature = "log")]
 pub use self::layer::TelemetryLayer;
 pub use self::trace::{TraceCarrier, TraceContext};
-use crate::debug::debug;
+use crate::stdx::debug;
 
 /// A connection to a telemetry system. Every method has a default that does nothing.
 ///

@@ -24,9 +24,9 @@ use super::{
 };
 use crate::{
     auth::{Identity, Principal},
-    debug::debug,
     handler::{MirroredArgument, mirrored_arguments},
     revision::Revision,
+    stdx::debug,
     transport::http::HttpBody,
 };
 

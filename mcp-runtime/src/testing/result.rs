@@ -6,7 +6,7 @@ use std::{fmt, ops::Index};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::{debug::debug, model::Level};
+use crate::{model::Level, stdx::debug};
 
 /// The error object of a JSON-RPC error response.
 ///

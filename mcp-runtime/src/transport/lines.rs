@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     engine::{Connection, RequestIds},
     error::Fault,
-    race::race,
+    stdx::race,
 };
 
 /// The number of iterations of the loop after which the stop signal is polled again.

@@ -13,9 +13,9 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(unix)]
-use crate::race::race;
 use crate::stderr;
+#[cfg(unix)]
+use crate::stdx::race;
 
 /// Exclusive access to stdin and stdout.
 #[derive(Debug)]

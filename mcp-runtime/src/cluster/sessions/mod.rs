@@ -30,7 +30,7 @@ use crate::{
     error::Fault,
     handler::ClientProgress,
     jsonrpc::Id,
-    mutex::Mutex,
+    stdx::Mutex,
     transport::http::{
         HttpOptions,
         peers::{Peer, PeerPermit},

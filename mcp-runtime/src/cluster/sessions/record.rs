@@ -12,8 +12,8 @@ use crate::{
         Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
     },
     handler::ClientInfo,
-    mutex::Mutex,
     revision,
+    stdx::Mutex,
 };
 
 /// A session as the backend keeps it, as JSON.

@@ -410,9 +410,9 @@ mod tests {
         backend::{BackendFuture, MemoryBackend},
         cluster::sessions::record::{invalidate, invalidate_missed},
         engine::{Subscriber, Subscriptions},
-        mutex::Mutex,
         registry::ListSet,
         revision,
+        stdx::Mutex,
         testing::test_backend::{BackendHook, BackendMethod, BackendOperation, Failing, TestBackend},
     };
 

@@ -10,8 +10,8 @@ use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry},
     cluster::replica::Replica,
     engine::Slot,
-    race::race,
     revision::Dialect,
+    stdx::race,
     transport::http::sse::events::StreamItem,
 };
 

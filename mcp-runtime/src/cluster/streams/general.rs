@@ -24,9 +24,8 @@ use super::{
 use crate::{
     backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, Warnings, with_timeout},
     engine::{Outbox, Session},
-    mutex::Mutex,
-    race::race,
     revision::Dialect,
+    stdx::{Mutex, race},
     transport::http::{
         session::{SharedStreams, StreamCalls},
         sse::{

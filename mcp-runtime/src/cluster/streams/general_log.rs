@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use super::log::{MAX_PAUSE, RUNNING_TTL, StreamLog};
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
-    mutex::Mutex,
+    stdx::Mutex,
     transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
 

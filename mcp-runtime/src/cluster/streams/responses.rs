@@ -23,8 +23,7 @@ use crate::{
     backend::{BackendError, Backoff, RecordCondition, RecordVersion, with_timeout},
     cluster::replica::Replica,
     engine::{ReplicaHandler, Slot},
-    mutex::Mutex,
-    race::race,
+    stdx::{Mutex, race},
     transport::http::sse::events::{GENERAL, SharedEvents, StreamItem, Wait},
 };
 

@@ -15,7 +15,6 @@ use tokio::task::AbortHandle;
 use super::response;
 use crate::{
     counters::Counted,
-    debug::debug,
     engine::{
         listener::Listener,
         outbox::Outbox,
@@ -31,6 +30,7 @@ use crate::{
     error::Fault,
     handler::{Call, Context},
     jsonrpc::Id,
+    stdx::debug,
 };
 
 /// The calls in flight of a session, or of a connection without a session.

@@ -4,8 +4,7 @@ use std::{any::Any, time::Duration};
 
 use crate::{
     engine::request::operation::{Ending, PANIC, TIMEOUT, TOOL_ERROR},
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::{
         Call, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply, ResultKind,
         entry::{EntryKind, SourceLocation},

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::state::{RequestState, check_size, json};
-use crate::{engine::request::params::invalid_request_state, error::Fault, mutex::Mutex, random};
+use crate::{engine::request::params::invalid_request_state, error::Fault, random, stdx::Mutex};
 
 /// The maximum number of states of a connection. Beyond it, the oldest one is dropped, and its request must begin
 /// again.

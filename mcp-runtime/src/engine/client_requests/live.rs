@@ -17,7 +17,6 @@ use tokio::{
 };
 
 use crate::{
-    debug::debug,
     engine::{
         outbox::Outbox,
         pending_requests::{PendingRequest, session_ended},
@@ -31,8 +30,8 @@ use crate::{
         SessionPeer,
         ask::{AskOptions, ElicitationSession, Question},
     },
-    race::race,
     revision::Dialect,
+    stdx::{debug, race},
 };
 
 /// The maximum time for which a request waits until it may be sent to the client.

@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{
     handler::ask::{Capability, Question, announces_root_changes},
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The maximum size in bytes of an answer that is cached. A session caches at most one answer.

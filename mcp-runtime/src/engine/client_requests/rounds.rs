@@ -25,8 +25,8 @@ use crate::{
         entry::EntryKind,
     },
     jsonrpc::{RawJson, raw},
-    mutex::Mutex,
     revision::{Feature, encode::Object},
+    stdx::Mutex,
 };
 
 /// Returns the requester that sends the function's requests to its client, or `None` if the function cannot send any.

@@ -25,8 +25,8 @@ use crate::{
         request::params::invalid_request_state,
     },
     error::Fault,
-    mutex::Mutex,
     random,
+    stdx::Mutex,
 };
 
 const NONCE_LEN: usize = 24;

@@ -8,7 +8,6 @@ use tracing::Instrument as _;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use crate::{
-    debug::debug,
     engine::{call::running::Completion, request::start::CallSpan},
     error::Fault,
     handler::{
@@ -22,6 +21,7 @@ use crate::{
     jsonrpc::raw,
     model::ToolResult,
     revision::Dialect,
+    stdx::debug,
 };
 
 /// A call of a function, as layers see it. Cloning it is cheap.

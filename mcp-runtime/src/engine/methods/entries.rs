@@ -21,8 +21,7 @@ use crate::{
         },
         tasks,
     },
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::{
         Call, Context, Finished, Function, ServerFnInput, ServerFnOutput,
         entry::{EntryInfo, EntryKind},

@@ -27,14 +27,13 @@ use crate::{
         server::Engine,
         session::Session,
     },
-    error::Fault,
-    excerpt::beginning,
+    error::{Fault, beginning},
     handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
-    mutex::Mutex,
     registry::Registry,
     revision::{self, Dialect, Feature},
+    stdx::Mutex,
 };
 
 /// The state of a connection that its requests share.

@@ -12,12 +12,11 @@ use tracing::Span;
 
 use super::params::Method;
 use crate::{
-    debug::debug,
-    error::{Fault, FaultClass},
-    excerpt::excerpt,
+    error::{Fault, FaultClass, excerpt},
     handler::{Function, RequestHead, entry::EntryKind},
     jsonrpc::{Id, raw},
     revision::{self, Dialect},
+    stdx::debug,
     telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, Unsampled},
 };
 

@@ -8,11 +8,11 @@ use std::{
 
 use crate::{
     auth::{AccessRules, Scopes},
-    debug::debug,
     error::Fault,
     handler::{Caller, Function, RequestHead, entry::EntryInfo},
     jsonrpc::RawJson,
     revision::Dialect,
+    stdx::debug,
 };
 
 /// The capacity of a transport that a call occupies until the permit is dropped.

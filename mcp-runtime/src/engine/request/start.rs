@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     engine::session::{Session, SessionTelemetry},
-    excerpt::excerpt,
+    error::excerpt,
     handler::Context,
     jsonrpc::{Id, RawJson},
     random::log_id,

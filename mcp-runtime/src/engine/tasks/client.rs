@@ -21,16 +21,15 @@ use crate::{
         replicas::InputResponse,
         session::Session,
     },
-    error::Fault,
-    excerpt::beginning,
+    error::{Fault, beginning},
     handler::{
         AnswerFuture, CallConnection, CheckAnswer, ClientRequester, Encoding, OnceValues, SessionPeer, TaskPeer,
         ask::Question,
     },
     jsonrpc::raw,
     model::Level,
-    mutex::Mutex,
     revision::encode::Object,
+    stdx::Mutex,
 };
 
 /// The client of a task, as its function sees it. Questions and status messages are passed through the inbox to the

@@ -33,8 +33,7 @@ use crate::{
             source::SenderAccess,
         },
     },
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::{
         Context, Encoding, Finished, Function, Input, SharedCall,
         entry::{Handler, TaskSupport},

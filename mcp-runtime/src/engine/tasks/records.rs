@@ -8,7 +8,7 @@ use super::task::Task;
 use crate::{
     backend::{Backend, BackendClock, BackendError, BackendFuture, Timestamp, with_timeout},
     engine::replicas::{ReplicaHandler, Slot},
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.

@@ -30,13 +30,12 @@ use crate::{
         request::{operation::Operation, params::Params, source::SenderAccess},
         session::Session,
     },
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::{Encoding, ask::Capability},
     jsonrpc::raw,
-    race::race,
     random::log_id,
     revision::Feature,
+    stdx::race,
 };
 
 /// A request about one task.

@@ -25,11 +25,10 @@ use crate::{
     backend::Backend,
     counters::{Buffered, Counter},
     engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation},
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
-    mutex::Mutex,
     random::log_id,
+    stdx::Mutex,
     telemetry::SharedTelemetry,
 };
 

@@ -26,7 +26,7 @@ use crate::{
         replicas::{ReplicaHandler, Replicas, Slot},
     },
     error::Fault,
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The kind of the messages between processes that announce a change of a task.

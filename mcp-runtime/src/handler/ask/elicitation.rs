@@ -14,13 +14,13 @@ use super::{
     requested_schema::{default_of, enforced_schema, requested_schema},
 };
 use crate::{
-    debug::debug,
     error::{Fault, RequiredElicitation},
     handler::schema::Violation,
     jsonrpc::write::plain,
     loopback::is_loopback,
     random,
     revision::{Feature, Features, encode::Object},
+    stdx::debug,
 };
 
 /// The user's response to a question.

@@ -11,13 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    debug::debug,
     error::Fault,
     handler::ClientProgress,
     handler::schema::{Checker, SchemaError, Violation, decoding_violation},
     jsonrpc::{object_member, raw},
-    mutex::Mutex,
     revision::{Feature, Features, Revision, dialect_of, encode::Object},
+    stdx::{Mutex, debug},
 };
 
 /// A request to the client: [`Elicitation`](crate::ask::Elicitation), [`UrlElicitation`](crate::ask::UrlElicitation),

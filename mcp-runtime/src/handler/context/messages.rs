@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::{jsonrpc::write, model::Level, mutex::Mutex, revision::encode::Object};
+use crate::{jsonrpc::write, model::Level, revision::encode::Object, stdx::Mutex};
 
 /// The level that a log message of a call must reach to be sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

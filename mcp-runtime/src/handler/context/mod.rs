@@ -23,7 +23,6 @@ pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification}
 
 use crate::{
     auth::AccessRules,
-    debug::debug,
     error::Fault,
     handler::{
         call::Call,
@@ -32,7 +31,7 @@ use crate::{
         outcome::CallFuture,
     },
     jsonrpc::{Id, raw},
-    race::race,
+    stdx::{debug, race},
     telemetry::{SharedTelemetry, Unsampled},
 };
 

@@ -6,7 +6,6 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Context, SharedCall};
 use crate::{
-    debug::debug,
     error::Fault,
     handler::{
         ask::{
@@ -16,6 +15,7 @@ use crate::{
         client_requests::{AskAll, CallRequests, ClientRequests, SessionPeer},
     },
     revision::{Feature, Revision},
+    stdx::debug,
 };
 
 /// Requests to the client.

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     auth::Scopes,
     model::{CacheScope, Icon, Role},
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 pub use argument::{

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lru::LruCache;
 use tokio::time::Instant;
 
-use crate::{backend::time::nanos, engine::Bucket, mutex::Mutex};
+use crate::{backend::time::nanos, engine::Bucket, stdx::Mutex};
 
 /// The rate of a layer.
 #[derive(Debug, Clone, Copy)]

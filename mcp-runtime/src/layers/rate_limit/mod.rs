@@ -17,7 +17,7 @@ use self::shared::SharedBudgets;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
-use crate::debug::debug;
+use crate::stdx::debug;
 use crate::{counters::Counter, error::Fault, model::setters};
 
 /// The default maximum number of keys, each of which has its own budget.

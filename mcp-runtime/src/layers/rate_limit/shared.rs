@@ -18,7 +18,7 @@ use crate::{
         RecordVersion, with_timeout,
     },
     engine::Bucket,
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The time for which a backend that has failed is not asked again.

@@ -27,9 +27,8 @@ use crate::{
     backend::BACKEND_TIMEOUT,
     counters::{Counter, EndpointStats},
     engine::{Engine, Session},
-    mutex::Mutex,
-    race::race,
     revision::Feature,
+    stdx::{Mutex, race},
 };
 
 /// The minimum time between two searches for expired sessions.

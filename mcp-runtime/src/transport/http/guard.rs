@@ -10,7 +10,7 @@ use super::{
     response::{self, HttpResponse},
 };
 use crate::{
-    excerpt::excerpt,
+    error::excerpt,
     loopback::{is_loopback, without_port},
 };
 

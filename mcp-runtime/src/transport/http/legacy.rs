@@ -22,8 +22,8 @@ use crate::{
     counters::Counter,
     engine::{Connection, InFlight, Outbox, RequestIds, RequestSource},
     error::FaultClass,
-    mutex::Mutex,
     revision::DEPRECATED_HTTP_SSE,
+    stdx::Mutex,
     transport::http::{
         authorization::{admit, insufficient_scope},
         endpoint::Endpoint,

@@ -18,7 +18,7 @@ use crate::{
     counters::{Counter, EndpointBuffers, EndpointStats},
     engine::{Permit, too_many_listeners},
     error::Fault,
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The maximum size of a response that does not count towards the memory of unread responses. Each connection has at

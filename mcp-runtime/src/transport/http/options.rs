@@ -13,9 +13,9 @@ use http::request::Parts;
 
 use super::{peers::Share, proxies::TrustedProxies};
 use crate::{
-    debug::debug,
     engine::{MAX_PERIOD, MIN_PERIOD},
     model::setters,
+    stdx::debug,
 };
 
 /// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another

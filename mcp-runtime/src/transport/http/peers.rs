@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     handler::{MAX_BLOCKING, max_checks},
-    mutex::Mutex,
+    stdx::Mutex,
 };
 
 /// The limited resources that peers share.

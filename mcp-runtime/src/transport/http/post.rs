@@ -21,8 +21,8 @@ use crate::{
     engine::{Connection, ReceiveOutcome, RequestIds, RequestSource, Session, SessionMessage, write_error},
     error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
-    race::race,
     revision,
+    stdx::race,
 };
 
 /// The capacity that suffices for most responses.

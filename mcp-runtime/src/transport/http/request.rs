@@ -25,12 +25,11 @@ use super::{
 use crate::{
     auth::Identity,
     engine::{MirroredFields, Permit, RequestSource},
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     handler::RequestHead,
     jsonrpc::raw,
-    mutex::Mutex,
     revision::{self, Dialect},
+    stdx::Mutex,
 };
 
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

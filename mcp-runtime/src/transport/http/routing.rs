@@ -15,7 +15,11 @@ use super::{
         events::Resumption,
     },
 };
-use crate::{counters::Counter, error::Fault, excerpt::excerpt, revision};
+use crate::{
+    counters::Counter,
+    error::{Fault, excerpt},
+    revision,
+};
 
 /// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {

@@ -16,8 +16,7 @@ use crate::{
     },
     counters::Counter,
     engine::{Connection, RequestSource},
-    error::Fault,
-    excerpt::excerpt,
+    error::{Fault, excerpt},
     transport::http::{
         endpoint::Endpoint,
         request::{HttpRequestSource, is_json},

@@ -26,7 +26,7 @@ use http::{HeaderMap, Uri, request::Parts};
 
 use super::guard;
 use crate::auth::{Authenticator, AuthorizationRoutes, Challenge, ProtectedResource};
-use crate::{debug::debug, loopback::is_loopback};
+use crate::{loopback::is_loopback, stdx::debug};
 
 /// How an endpoint authenticates requests, and what it tells clients.
 pub(crate) struct Authorization {

@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     counters::Counter,
     error::Fault,
-    mutex::Mutex,
+    stdx::Mutex,
     transport::http::{
         endpoint::Reader,
         options::ListenerOptions,

@@ -24,7 +24,7 @@ use tokio::{
 use super::connection::{SharedTimer, min_bytes};
 use crate::{
     counters::Counter,
-    race::race,
+    stdx::race,
     transport::http::{
         endpoint::Reader,
         options::{ListenerOptions, MAX_HEADERS},

@@ -36,8 +36,7 @@ use self::tls::{Certificate, is_http2};
 use crate::transport::http::peers::Pool;
 use crate::{
     backend::Backoff,
-    debug::debug,
-    race::race,
+    stdx::{debug, race},
     transport::{
         self,
         http::{

@@ -21,7 +21,7 @@ use tokio_rustls::{
 };
 
 use super::connection::{self, Socket};
-use crate::{error::Fault, mutex::Mutex};
+use crate::{error::Fault, stdx::Mutex};
 
 /// The maximum time between two checks whether the files have changed, while clients connect.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);

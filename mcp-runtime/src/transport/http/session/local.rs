@@ -10,8 +10,8 @@ use std::{
 use super::{AbandonedStream, ActiveSession, HttpSession, SharedStreams};
 use crate::{
     engine::Session,
-    mutex::Mutex,
     random,
+    stdx::Mutex,
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},

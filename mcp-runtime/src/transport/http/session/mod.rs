@@ -25,7 +25,7 @@ use crate::{
     backend::{BackendError, BackendFuture},
     engine::{Outbox, RequestIds, Session, session_ended},
     error::Fault,
-    mutex::Mutex,
+    stdx::Mutex,
     transport::http::sse::{
         events::{GENERAL, Resumption, StreamEvents},
         stream::{AttachedStream, EventStream, StreamMemory},

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::stream::AttachedStream;
-use crate::debug::debug;
+use crate::stdx::debug;
 
 /// The id of the stream for messages that belong to no request.
 pub(crate) const GENERAL: u64 = 0;

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::{
     engine::{Meter, Outbox},
-    mutex::Mutex,
+    stdx::Mutex,
     transport::http::peers::Peer,
 };
 

@@ -1,0 +1,47 @@
+//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures, and `Debug` for
+//! types with fields that do not implement it.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{self, MutexGuard, PoisonError},
+    task::Poll,
+};
+
+/// A [`std::sync::Mutex`] that can be locked after a thread has panicked while it held the lock. No function of an author
+/// runs under a lock of the runtime, and what such a lock protects is consistent between any two statements.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for the first of two futures to complete: `Ok` for the first, `Err` for the second. Polls the first one first.
+pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Result<A::Output, B::Output> {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    poll_fn(|cx| match first.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => second.as_mut().poll(cx).map(Err),
+    })
+    .await
+}
+
+/// Implements `Debug` for a type, which shows only the given values.
+macro_rules! debug {
+    ($type:ident $(<$generic:ident>)?, $this:ident $(, $name:ident: $value:expr)*) => {
+        impl$(<$generic>)? std::fmt::Debug for $type$(<$generic>)? {
+            fn fmt(&$this, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($type))$(.field(stringify!($name), &$value))*.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use debug;
