@@ -120,7 +120,7 @@ impl Handle {
     /// schemas. In that case, nothing is added. Also returns an error if the server has not been built yet or has been
     /// dropped.
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
-        self.replace(|_| false, C::entries().to_vec())
+        self.replace_entries(|_| false, C::entries().iter().cloned())
     }
 
     /// Adds entries that the program creates, such as a [`ToolEntry`](crate::function::ToolEntry).
@@ -156,10 +156,7 @@ impl Handle {
         select: impl Fn(&EntryInfo<'_>) -> bool,
         entries: impl IntoIterator<Item = impl Into<Entry>>,
     ) -> Result<(), BuildError> {
-        self.replace(select, entries.into_iter().map(Into::into).collect())
-    }
-
-    fn replace(&self, select: impl Fn(&EntryInfo<'_>) -> bool, entries: Vec<Entry>) -> Result<(), BuildError> {
+        let entries: Vec<Entry> = entries.into_iter().map(Into::into).collect();
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         self.target.groups.lock().iter().for_each(|group| group.add(&entries));
         let (names, scopes, states) = (&engine.profile.names, &engine.profile.scopes, &engine.states);

@@ -170,17 +170,8 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "log")]
 mod log;
-#[cfg(any(feature = "ask", feature = "http"))]
+#[cfg(feature = "ask")]
 mod loopback;
-#[cfg(not(all(
-    feature = "ask",
-    feature = "cluster",
-    feature = "http",
-    feature = "log",
-    feature = "skills",
-    feature = "testing",
-    feature = "ui"
-)))]
 mod missing_features;
 pub mod model;
 mod random;
@@ -320,20 +311,8 @@ pub mod __private {
             Question, check_field, encoded_question, field_default_json, field_type,
         },
     };
-    #[cfg(not(feature = "ask"))]
-    pub use crate::missing_features::AskFeature;
-    #[cfg(not(feature = "cluster"))]
-    pub use crate::missing_features::ClusterFeature;
-    #[cfg(not(feature = "http"))]
-    pub use crate::missing_features::HttpFeature;
-    #[cfg(not(feature = "log"))]
-    pub use crate::missing_features::LogFeature;
-    #[cfg(not(feature = "skills"))]
-    pub use crate::missing_features::SkillsFeature;
-    #[cfg(all(feature = "testing", not(feature = "tasks")))]
-    pub use crate::missing_features::TasksFeature;
-    #[cfg(not(feature = "testing"))]
-    pub use crate::missing_features::TestingFeature;
+    #[allow(unused_imports, unreachable_pub, reason = "nothing is missing if all features are enabled")]
+    pub use crate::missing_features::*;
     #[cfg(feature = "log")]
     pub use crate::telemetry::TelemetryLayer;
     #[cfg(feature = "testing")]

@@ -3,6 +3,18 @@
 //! Each of them has a bound that is not satisfied, whose message names the feature. Without these methods, the compiler
 //! would suggest a method with a similar name.
 
+#![allow(unused_imports, unused_macros, reason = "the module is used for features that are not enabled")]
+
+use std::future::{Ready, ready};
+
+#[cfg(feature = "testing")]
+use crate::testing::TestClient;
+use crate::{
+    error::{BuildError, Fault},
+    handler::{Caller, Context},
+    server::{BuiltServer, Server},
+};
+
 /// Fails to compile, because pages require the feature `ui`.
 #[cfg(not(feature = "ui"))]
 #[doc(hidden)]
@@ -19,29 +31,6 @@ macro_rules! __ui_member {
         )
     };
 }
-
-#[cfg(not(feature = "ask"))]
-use std::future::ready;
-
-#[cfg(not(feature = "ask"))]
-use crate::error::Fault;
-#[cfg(not(all(feature = "ask", feature = "http", feature = "testing")))]
-use crate::handler::Context;
-#[cfg(not(all(feature = "http", feature = "testing")))]
-use crate::server::BuiltServer;
-#[cfg(not(all(
-    feature = "ask",
-    feature = "cluster",
-    feature = "http",
-    feature = "log",
-    feature = "skills",
-    feature = "testing"
-)))]
-use crate::server::Server;
-#[cfg(all(feature = "testing", not(all(feature = "http", feature = "tasks"))))]
-use crate::testing::TestClient;
-#[cfg(not(feature = "http"))]
-use crate::{error::BuildError, handler::Caller};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -135,7 +124,6 @@ pub trait TasksFeature {}
 pub trait TestingFeature {}
 
 // The lifetime delays the check of a bound that is never satisfied until the method is called.
-#[allow(unused_macros, reason = "only the feature `ui` may be missing")]
 macro_rules! builder_methods {
     ($feature:ident, $type:ty: $($name:ident($($argument:ident),*)),+) => {
         impl $type {
@@ -195,7 +183,7 @@ macro_rules! asking_methods {
 }
 
 #[cfg(not(feature = "ask"))]
-type Answer = std::future::Ready<Result<(), Fault>>;
+type Answer = Ready<Result<(), Fault>>;
 
 #[cfg(not(feature = "ask"))]
 asking_methods!(
@@ -211,7 +199,7 @@ asking_methods!(
     sample(request) -> Answer = ready(Ok(())),
     session() -> Result<(), Fault> = Ok(()),
     supports(capability) -> bool = false,
-    url_elicitation_required(pages) -> std::future::Ready<Fault> = ready(Fault::internal("")),
+    url_elicitation_required(pages) -> Ready<Fault> = ready(Fault::internal("")),
 );
 #[cfg(not(feature = "ask"))]
 asking_methods!(crate::handle::Handle: sessions() -> Vec<()> = Vec::new());
@@ -264,7 +252,7 @@ impl Context {
 #[cfg(all(feature = "testing", not(feature = "tasks")))]
 impl TestClient {
     #[doc(hidden)]
-    pub fn start_task<A>(&mut self, _: &str, _: A) -> std::future::Ready<Result<(), crate::testing::RpcError>>
+    pub fn start_task<A>(&mut self, _: &str, _: A) -> Ready<Result<(), crate::testing::RpcError>>
     where
         for<'a> &'a Self: TasksFeature,
     {

@@ -1,7 +1,5 @@
 //! Random bytes from the operating system.
 
-use std::fmt::Write as _;
-
 /// Fills a buffer with random bytes. Logs an error and returns `false` if the operating system provides none.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     let filled = getrandom::fill(bytes);
@@ -14,7 +12,7 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
 /// Returns an unguessable id: 192 random bits in visible ASCII.
 ///
 /// Returns `None` if the operating system provides no random bytes.
-#[cfg(any(feature = "ask", feature = "http"))]
+#[cfg(feature = "ask")]
 pub(crate) fn id() -> Option<String> {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -30,11 +28,8 @@ pub(crate) fn log_id(id: &str) -> &str {
 
 /// Returns a random reference for a message and its entry in the log. Collisions are possible but unlikely.
 pub(crate) fn reference() -> String {
-    let mut bytes = [0; 6];
+    let mut bytes = [0; 8];
     // Without randomness, the reference consists of zeros. The log still contains the message.
-    let _ = fill(&mut bytes);
-    bytes.iter().fold(String::new(), |mut name, byte| {
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
+    let _ = fill(&mut bytes[2..]);
+    format!("{:012x}", u64::from_be_bytes(bytes))
 }

@@ -7,13 +7,6 @@ use std::{
 };
 
 use crate::random;
-#[cfg(unix)]
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
-#[cfg(unix)]
-use std::time::Duration;
 
 /// The users who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +44,6 @@ pub(crate) fn replace_file(file: &Path, content: &str, readers: Readers) -> io::
     replaced
 }
 
-/// The number of attempts to lock a directory, which other servers keep locked only while they create a file.
-#[cfg(unix)]
-const ATTEMPTS: usize = 100;
-/// The time between two attempts.
-#[cfg(unix)]
-const INTERVAL: Duration = Duration::from_millis(10);
-
 /// Locks the directory of a file until the returned file is dropped, so that of several servers that start at once, only
 /// one creates the file. Waits for at most a second.
 ///
@@ -65,6 +51,16 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// be able to read the directory, keeps it locked.
 #[cfg(unix)]
 pub(crate) fn lock_directory(file: &Path) -> Option<File> {
+    use rustix::{
+        fs::{FlockOperation, flock},
+        io::Errno,
+    };
+
+    /// Other servers keep a directory locked only while they create a file.
+    const ATTEMPTS: usize = 100;
+    /// The time between two attempts.
+    const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
+
     let parent = file.parent()?;
     let directory = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).ok()?;
     for _ in 0..ATTEMPTS {

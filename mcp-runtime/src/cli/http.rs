@@ -45,12 +45,12 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
 ];
 
 /// The values of the options.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HttpArguments {
     options: HttpOptions,
     listener: ListenerOptions,
     /// The permissions of the file of a Unix socket.
-    socket_mode: u32,
+    socket_mode: Option<u32>,
     /// The file with the token that every HTTP request must carry.
     pub(super) token_file: Option<PathBuf>,
     /// The files of `--tls-cert` and `--tls-key`.
@@ -58,21 +58,6 @@ pub(super) struct HttpArguments {
     tls: [Option<PathBuf>; 2],
     /// The last option that was given.
     last: Option<String>,
-}
-
-impl Default for HttpArguments {
-    fn default() -> Self {
-        let (options, listener) = (HttpOptions::default(), ListenerOptions::default());
-        Self {
-            options,
-            listener,
-            socket_mode: 0o600,
-            token_file: None,
-            #[cfg(feature = "tls")]
-            tls: [None, None],
-            last: None,
-        }
-    }
 }
 
 impl HttpArguments {
@@ -93,7 +78,7 @@ impl HttpArguments {
             "--tls-cert" => self.tls[0] = Some(words.value(word, "the path of a file")?.into()),
             #[cfg(feature = "tls")]
             "--tls-key" => self.tls[1] = Some(words.value(word, "the path of a file")?.into()),
-            "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
+            "--socket-mode" => self.socket_mode = Some(parse_mode(&words.value(word, "permissions, such as 660")?)?),
             "--trusted-proxies" => {
                 let proxies = words.value(word, "a list of networks, such as 10.0.0.0/8")?;
                 self.options = std::mem::take(&mut self.options).trusted_proxies(&proxies);
@@ -175,7 +160,7 @@ impl HttpArguments {
         let options = self.options;
         let service = server.into_http_service(options)?;
         service.check_start(Some(address)).await?;
-        let listener = Listener::bind_with_mode(address, self.socket_mode).await?;
+        let listener = Listener::bind_with_mode(address, self.socket_mode.unwrap_or(0o600)).await?;
         #[cfg(feature = "tls")]
         let listener = match self.tls {
             [Some(certificate), Some(key)] => listener.tls(certificate, key)?,

@@ -198,7 +198,7 @@ async fn build(
 async fn connect(package: &Package, contract: &Arc<Contract>, server: Server, url: &str) -> Result<Server, Failure> {
     let connector =
         crate::backend::BackendConnector::find(url).map_err(|error| Failure::usage(package, contract, error))?;
-    let backend = connector.connect(url, server.first_name()).await;
+    let backend = connector.connect(url, server.profile.first_name()).await;
     let failed = |error| Failure::new(format_args!("cannot connect to the backend: {error}"));
     Ok(server.shared_backend(backend.map_err(failed)?))
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The options of a command line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Options {
     pub(super) mode: Mode,
     /// The values of the author's flags on the command line, by the name of the parameter.
@@ -36,8 +36,9 @@ pub(super) struct Options {
 }
 
 /// The action of the program.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
+    #[default]
     Serve,
     #[cfg(feature = "http")]
     Http(crate::transport::http::HttpAddress),
@@ -87,15 +88,7 @@ impl Options {
     ///
     /// Returns an error for the first invalid option, with a suggestion for a misspelled name.
     pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, UsageError> {
-        let mut options = Self {
-            mode: Mode::Serve,
-            flags: Vec::new(),
-            state_keys: Vec::new(),
-            backend: None,
-            logs_json: false,
-            #[cfg(feature = "http")]
-            http: HttpArguments::default(),
-        };
+        let mut options = Self::default();
         let mut logs_json = None;
         let words = words.map(into_utf8).collect::<Result<Vec<_>, _>>()?;
         let mut words = Words::new(words);

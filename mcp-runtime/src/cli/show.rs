@@ -1,14 +1,10 @@
 //! The output of `--list`, `--schema` and `--call`, and the text for users who start the server in a terminal.
 
-use std::{
-    fmt::{self, Write as _},
-    future::poll_fn,
-    sync::Arc,
-    time::Instant,
-};
+use std::{fmt::Write as _, future::poll_fn, sync::Arc, time::Instant};
 
 use serde_json::{Value, json, value::RawValue};
 
+use super::flags::UsageError;
 use crate::{
     engine::{Connection, Engine, RequestIds},
     handler::{Contract, entry::ArgumentEntry},
@@ -119,26 +115,17 @@ pub(super) struct CallOutput {
     pub(super) failed: bool,
 }
 
-/// The error for arguments that are not JSON.
-#[derive(Debug)]
-pub(super) struct ArgumentsError(serde_json::Error);
-
-impl fmt::Display for ArgumentsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the arguments are not valid JSON: {}", syntax_error(&self.0))
-    }
-}
-
 /// Calls a tool and returns the request and the response, as they are sent.
 ///
 /// # Errors
 ///
 /// Returns an error if `arguments` is not JSON.
-pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
+pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, UsageError> {
     // JSON has line breaks only between its tokens, and a message is a line.
     let arguments = arguments.replace(['\r', '\n'], " ");
     // Unchanged text, because a `Value` cannot represent every number.
-    let arguments: &RawValue = serde_json::from_str(&arguments).map_err(ArgumentsError)?;
+    let arguments: &RawValue = serde_json::from_str(&arguments)
+        .map_err(|error| UsageError(format!("the arguments are not valid JSON: {}", syntax_error(&error))))?;
     let (name, meta) = (Value::from(name), Client::meta());
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":{name},"arguments":{arguments},"_meta":{meta}}}}}"#

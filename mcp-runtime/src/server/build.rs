@@ -201,12 +201,17 @@ impl Server {
         }
         engine.start_background();
         log_built(&engine);
-        let built = BuiltServer::new(engine, self.handle);
-        #[cfg(all(feature = "cluster", feature = "http"))]
-        let built = built.in_cluster(cluster);
-        #[cfg(feature = "http")]
-        let built = built.authorized(authorization);
-        Ok(built)
+        Ok(BuiltServer {
+            engine,
+            handle: self.handle,
+            #[cfg(feature = "http")]
+            http: HttpParts {
+                #[cfg(feature = "cluster")]
+                cluster,
+                authorization,
+                legacy: Default::default(),
+            },
+        })
     }
 
     /// Adds a value that functions of every server can take.
@@ -283,15 +288,6 @@ pub struct BuiltServer {
 }
 
 impl BuiltServer {
-    pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
-        Self {
-            engine,
-            handle,
-            #[cfg(feature = "http")]
-            http: HttpParts::default(),
-        }
-    }
-
     /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can
     /// change.
     pub fn handle(&self) -> Handle {

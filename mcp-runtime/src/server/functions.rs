@@ -274,14 +274,10 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn contains(&self, info: &EntryInfo<'_>) -> bool {
-        self.entries.contains(info)
-    }
-
     /// Returns the entry with the name that it has in the mounted server, or `None` if it belongs to another server.
     fn inner<'a>(&self, info: &EntryInfo<'a>) -> Option<EntryInfo<'a>> {
         let name = info.name.strip_prefix(&*self.prefix).unwrap_or(info.name);
-        self.contains(info).then(|| info.named(name))
+        self.entries.contains(info).then(|| info.named(name))
     }
 }
 
@@ -366,10 +362,10 @@ impl Server {
 
         let mut names = profile.names.limited(|rule| {
             let mounted = mounted.clone();
-            Arc::new(move |info| mounted.contains(info) && rule(info))
+            Arc::new(move |info| mounted.entries.contains(info) && rule(info))
         });
         let selected = mounted.clone();
-        let has_prefix = move |info: &EntryInfo<'_>| info.kind != EntryKind::Method && selected.contains(info);
+        let has_prefix = move |info: &EntryInfo<'_>| info.kind != EntryKind::Method && selected.entries.contains(info);
         names.push(has_prefix, Change::Prefix(prefix), location);
         names.append(std::mem::take(&mut outer.names));
         outer.names = names;
@@ -377,7 +373,7 @@ impl Server {
         let base = Arc::unwrap_or_clone(profile.access).base;
         if !base.is_empty() {
             let mounted = mounted.clone();
-            outer.scopes.push(move |info| mounted.contains(info), base, location);
+            outer.scopes.push(move |info| mounted.entries.contains(info), base, location);
         }
         outer.scopes.append(profile.scopes.limited(|rule| {
             let mounted = mounted.clone();

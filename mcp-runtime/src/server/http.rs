@@ -18,14 +18,14 @@ use crate::{
 const MAX_NAMES: usize = 5;
 
 /// The parts of a built server that only HTTP needs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct HttpParts {
     /// The processes that share the backend. `None` if the author has not set one.
     #[cfg(feature = "cluster")]
-    cluster: Option<Arc<Cluster>>,
+    pub(super) cluster: Option<Arc<Cluster>>,
     /// How HTTP requests are authenticated.
-    authorization: Option<Arc<Authorization>>,
-    legacy: LegacySessions,
+    pub(super) authorization: Option<Arc<Authorization>>,
+    pub(super) legacy: LegacySessions,
 }
 
 /// Authentication. See the chapter [Authorization](crate::guide::authorization).
@@ -72,19 +72,6 @@ impl Server {
 }
 
 impl BuiltServer {
-    /// Sets the processes that share the backend.
-    #[cfg(feature = "cluster")]
-    pub(super) fn in_cluster(mut self, cluster: Option<Arc<Cluster>>) -> Self {
-        self.http.cluster = cluster;
-        self
-    }
-
-    /// Sets how HTTP requests are authenticated.
-    pub(super) fn authorized(mut self, authorization: Option<Arc<Authorization>>) -> Self {
-        self.http.authorization = authorization;
-        self
-    }
-
     /// Converts the server into an HTTP service, to [serve](crate::http::serve) on a listener or to mount into axum and
     /// other frameworks based on `http` and `tower`.
     ///
@@ -101,8 +88,8 @@ impl BuiltServer {
     ///
     /// Returns an error if functions require scopes, but the server has no authenticator, or if an option is invalid.
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
-        let problems = self.check_authorization().err().into_iter().chain(options.problem().map(str::to_owned));
-        let problems: Vec<_> = problems.collect();
+        let problems: Vec<_> =
+            self.authorization_problem().into_iter().chain(options.problem().map(str::to_owned)).collect();
         if !problems.is_empty() {
             return Err(BuildError::new(problems));
         }
@@ -131,13 +118,13 @@ impl BuiltServer {
         Endpoint::new(Arc::clone(&self.engine), self.http.authorization.clone(), sessions, options)
     }
 
-    /// Checks that functions with scopes are unreachable without authentication.
-    fn check_authorization(&self) -> Result<(), String> {
+    /// Returns a problem if functions with scopes are reachable without authentication.
+    fn authorization_problem(&self) -> Option<String> {
         let registry = self.engine.registry();
         if self.http.authorization.is_some()
             || (!registry.requires_scopes() && self.engine.profile.access.base.is_empty())
         {
-            return Ok(());
+            return None;
         }
         let functions = registry.functions().map(|(function, _)| function);
         let mut functions: Vec<_> = functions.filter(|function| function.scopes.is_some()).collect();
@@ -149,7 +136,7 @@ impl BuiltServer {
             names if names.len() > MAX_NAMES => format!("{} and others require scopes", names[..MAX_NAMES].join(", ")),
             names => format!("{} require scopes", names.join(", ")),
         };
-        Err(format!(
+        Some(format!(
             "{what}, but the server does not authenticate requests over HTTP\n\
              help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
              `IdentityFromExtensions`"

@@ -8,7 +8,7 @@ mod settings;
 
 pub use build::{BuiltServer, ServeError};
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     engine::{Profile, layers::Layer},
@@ -18,6 +18,7 @@ use crate::{
         entry::{Collect, Entry, EntryInfo},
     },
     model::Implementation,
+    stdx::debug,
     telemetry::{SharedTelemetry, Telemetry},
 };
 
@@ -478,10 +479,6 @@ impl Server {
     }
 
     /// Returns the name that belongs to everything that the server has ever stored.
-    pub(crate) fn first_name(&self) -> &str {
-        self.profile.first_name()
-    }
-
     pub(crate) fn shared_backend(mut self, backend: Arc<dyn crate::backend::Backend>) -> Self {
         self.cluster.backend = Some(backend);
         self
@@ -507,12 +504,8 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.entries.iter().map(|entry| &*entry.common().name).collect();
-        f.debug_struct("Server")
-            .field("name", &self.profile.identity.name)
-            .field("entries", &names)
-            .finish_non_exhaustive()
-    }
-}
+debug!(
+    Server, self,
+    name: self.profile.identity.name,
+    entries: self.entries.iter().map(|entry| &*entry.common().name).collect::<Vec<_>>()
+);

@@ -330,41 +330,36 @@ impl Server {
         pub fn list_cache(self, kind: EntryKind, ttl: Duration, scope: CacheScope) {
             self.profile.list_caches[kind as usize] = Some((ttl, scope))
         }
-    }
 
-    /// Sets the interval after which a silent client is pinged. The session of a client that does not answer within the
-    /// [timeout](Self::ping_timeout) ends. By default, the server sends no pings, since not every client answers them.
-    ///
-    /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so a ping
-    /// follows the last message after at most twice that time. Over HTTP, a client is pinged only while it has a stream
-    /// open for messages that belong to no request, which it opens with GET.
-    ///
-    /// When a session ends, its calls are cancelled. Over HTTP, its streams close, and requests that contain its id are
-    /// rejected with status 404. Over stdio, the connection ends as if the input had ended. Clients of revision
-    /// 2026-07-28 are never pinged: they have no sessions, and servers send them no requests.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.ping_interval(Duration::from_secs(30)).ping_timeout(Duration::from_secs(20))
-    /// # }
-    /// ```
-    ///
-    /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
-    pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
-        self.profile.limits.ping_interval = interval.into();
-        self
-    }
+        /// Sets the interval after which a silent client is pinged. The session of a client that does not answer within
+        /// the [timeout](Self::ping_timeout) ends. By default, the server sends no pings, since not every client answers
+        /// them.
+        ///
+        /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so a ping
+        /// follows the last message after at most twice that time. Over HTTP, a client is pinged only while it has a stream
+        /// open for messages that belong to no request, which it opens with GET.
+        ///
+        /// When a session ends, its calls are cancelled. Over HTTP, its streams close, and requests that contain its id are
+        /// rejected with status 404. Over stdio, the connection ends as if the input had ended. Clients of revision
+        /// 2026-07-28 are never pinged: they have no sessions, and servers send them no requests.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.ping_interval(Duration::from_secs(30)).ping_timeout(Duration::from_secs(20))
+        /// # }
+        /// ```
+        ///
+        /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
+        pub fn ping_interval(self, interval: impl Into<Option<Duration>>) {
+            self.profile.limits.ping_interval = interval.into()
+        }
 
-    /// Sets the time within which a client must answer a [ping](Self::ping_interval). The default is one minute. It
-    /// should exceed the longest time for which a function blocks its thread.
-    pub fn ping_timeout(mut self, timeout: Duration) -> Self {
-        self.profile.limits.ping_timeout = timeout;
-        self
-    }
+        /// Sets the time within which a client must answer a [ping](Self::ping_interval). The default is one minute. It
+        /// should exceed the longest time for which a function blocks its thread.
+        pub fn ping_timeout(self, timeout: Duration) { self.profile.limits.ping_timeout = timeout }
 
-    setters! {
         /// Sets how long the state of a request remains valid between two rounds. The default is one hour. Has no effect
         /// without the feature `ask`.
         ///
