@@ -5,12 +5,13 @@
 
 #![allow(unused_imports, unused_macros, reason = "the module is used for features that are not enabled")]
 
-use std::future::{Ready, ready};
+use std::{future::Ready, net::SocketAddr};
 
 #[cfg(feature = "testing")]
 use crate::testing::TestClient;
 use crate::{
     error::{BuildError, Fault},
+    handle::Handle,
     handler::{Caller, Context},
     server::{BuiltServer, Server},
 };
@@ -124,59 +125,16 @@ pub trait TasksFeature {}
 pub trait TestingFeature {}
 
 // The lifetime delays the check of a bound that is never satisfied until the method is called.
-macro_rules! builder_methods {
-    ($feature:ident, $type:ty: $($name:ident($($argument:ident),*)),+) => {
+macro_rules! missing_methods {
+    ($feature:ident, $type:ty: $($name:ident$(<$generic:ident>)?($($argument:ident),*) -> $output:ty),+ $(,)?) => {
         impl $type {
             $(#[doc(hidden)]
-            pub fn $name<$($argument),*>(self, $(_: $argument),*) -> Self
+            pub fn $name$(<$generic>)?(&self, $($argument: impl Sized),*) -> $output
             where
                 for<'a> &'a Self: $feature,
             {
-                self
-            })+
-        }
-    };
-}
-
-#[cfg(not(feature = "ask"))]
-builder_methods!(AskFeature, Server: on_roots_changed(F));
-#[cfg(not(feature = "cluster"))]
-builder_methods!(ClusterFeature, Server: backend(B), renamed_from(N), lease(D));
-#[cfg(not(feature = "http"))]
-builder_methods!(HttpFeature, Server: authenticate(A));
-#[cfg(all(feature = "testing", not(feature = "http")))]
-builder_methods!(HttpFeature, TestClient: with_extension(T), with_header(N, V));
-#[cfg(not(feature = "log"))]
-builder_methods!(LogFeature, Server: forward_log(), forward_log_targets(T));
-#[cfg(not(feature = "skills"))]
-builder_methods!(SkillsFeature, Server: with_skills(D));
-#[cfg(not(feature = "testing"))]
-builder_methods!(TestingFeature, Server: test_client(R));
-#[cfg(not(feature = "testing"))]
-builder_methods!(TestingFeature, BuiltServer: test_client(R));
-
-#[cfg(not(feature = "http"))]
-impl BuiltServer {
-    #[doc(hidden)]
-    pub fn into_http_service(self, _: ()) -> Result<(), BuildError>
-    where
-        for<'a> &'a Self: HttpFeature,
-    {
-        Ok(())
-    }
-}
-
-#[cfg(not(feature = "ask"))]
-macro_rules! asking_methods {
-    ($receiver:ty: $($name:ident$(<$type:ident>)?($($argument:ident),*) -> $output:ty = $value:expr),+ $(,)?) => {
-        impl $receiver {
-            $(#[doc(hidden)]
-            pub fn $name$(<$type>)?(&self, $($argument: impl Sized),*) -> $output
-            where
-                for<'a> &'a Self: AskFeature,
-            {
                 $(drop($argument);)*
-                $value
+                unreachable!("the bound is never satisfied")
             })+
         }
     };
@@ -186,57 +144,71 @@ macro_rules! asking_methods {
 type Answer = Ready<Result<(), Fault>>;
 
 #[cfg(not(feature = "ask"))]
-asking_methods!(
-    Context:
-    ask(request) -> Answer = ready(Ok(())),
-    ask_all(requests) -> Answer = ready(Ok(())),
-    elicit<T>(key, message) -> Answer = ready(Ok(())),
-    elicit_url(key, url, message) -> Answer = ready(Ok(())),
-    once(key, future) -> Answer = ready(Ok(())),
-    ping() -> Answer = ready(Ok(())),
-    require(capability) -> Result<(), Fault> = Ok(()),
-    roots() -> Answer = ready(Ok(())),
-    sample(request) -> Answer = ready(Ok(())),
-    session() -> Result<(), Fault> = Ok(()),
-    supports(capability) -> bool = false,
-    url_elicitation_required(pages) -> Ready<Fault> = ready(Fault::internal("")),
-);
+missing_methods!(AskFeature, Server: on_roots_changed(run) -> Self);
 #[cfg(not(feature = "ask"))]
-asking_methods!(crate::handle::Handle: sessions() -> Vec<()> = Vec::new());
+missing_methods!(AskFeature, Handle: sessions() -> Vec<()>);
+#[cfg(not(feature = "ask"))]
+missing_methods!(
+    AskFeature, Context:
+    ask(request) -> Answer,
+    ask_all(requests) -> Answer,
+    elicit<T>(key, message) -> Answer,
+    elicit_url(key, url, message) -> Answer,
+    once(key, future) -> Answer,
+    ping() -> Answer,
+    require(capability) -> Result<(), Fault>,
+    roots() -> Answer,
+    sample(request) -> Answer,
+    session() -> Result<(), Fault>,
+    supports(capability) -> bool,
+    url_elicitation_required(pages) -> Ready<Fault>,
+);
+#[cfg(not(feature = "cluster"))]
+missing_methods!(
+    ClusterFeature, Server: backend(backend) -> Self, renamed_from(name) -> Self, lease(lease) -> Self
+);
+#[cfg(not(feature = "http"))]
+missing_methods!(HttpFeature, Server: authenticate(authenticator) -> Self);
+#[cfg(not(feature = "http"))]
+missing_methods!(
+    HttpFeature, Context:
+    headers<T>() -> Option<&T>,
+    extension<T>() -> Option<&T>,
+    peer_addr() -> Option<SocketAddr>,
+);
+#[cfg(not(feature = "http"))]
+missing_methods!(
+    HttpFeature, Caller:
+    headers<T>() -> Option<&T>,
+    extension<T>() -> Option<&T>,
+    peer_addr() -> Option<SocketAddr>,
+);
+#[cfg(all(feature = "testing", not(feature = "http")))]
+missing_methods!(HttpFeature, TestClient: with_extension(value) -> Self, with_header(name, value) -> Self);
+#[cfg(not(feature = "log"))]
+missing_methods!(LogFeature, Server: forward_log() -> Self, forward_log_targets(targets) -> Self);
+#[cfg(not(feature = "skills"))]
+missing_methods!(SkillsFeature, Server: with_skills(directory) -> Self);
+#[cfg(all(feature = "testing", not(feature = "tasks")))]
+missing_methods!(
+    TasksFeature, TestClient: start_task(name, arguments) -> Ready<Result<(), crate::testing::RpcError>>
+);
+#[cfg(not(feature = "testing"))]
+missing_methods!(TestingFeature, Server: test_client(revision) -> Self);
+#[cfg(not(feature = "testing"))]
+missing_methods!(TestingFeature, BuiltServer: test_client(revision) -> Self);
 
 #[cfg(not(feature = "http"))]
-macro_rules! of_requests {
-    ($($request:ty),+) => {
-        $(impl $request {
-            #[doc(hidden)]
-            pub fn headers<T>(&self) -> Option<&T>
-            where
-                for<'a> &'a Self: HttpFeature,
-            {
-                None
-            }
-
-            #[doc(hidden)]
-            pub fn extension<T>(&self) -> Option<&T>
-            where
-                for<'a> &'a Self: HttpFeature,
-            {
-                None
-            }
-
-            #[doc(hidden)]
-            pub fn peer_addr(&self) -> Option<std::net::SocketAddr>
-            where
-                for<'a> &'a Self: HttpFeature,
-            {
-                None
-            }
-        })+
-    };
+impl BuiltServer {
+    // The type of the argument is stated, so that `Default::default()` is one.
+    #[doc(hidden)]
+    pub fn into_http_service(self, _: ()) -> Result<(), BuildError>
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        unreachable!("the bound is never satisfied")
+    }
 }
-
-#[cfg(not(feature = "http"))]
-of_requests!(Context, Caller);
 
 #[cfg(not(feature = "testing"))]
 impl Context {
@@ -244,17 +216,6 @@ impl Context {
     pub fn for_test() -> Self
     where
         for<'a> &'a Self: TestingFeature,
-    {
-        unreachable!("the bound is never satisfied")
-    }
-}
-
-#[cfg(all(feature = "testing", not(feature = "tasks")))]
-impl TestClient {
-    #[doc(hidden)]
-    pub fn start_task<A>(&mut self, _: &str, _: A) -> Ready<Result<(), crate::testing::RpcError>>
-    where
-        for<'a> &'a Self: TasksFeature,
     {
         unreachable!("the bound is never satisfied")
     }

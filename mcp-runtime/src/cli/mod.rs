@@ -74,23 +74,19 @@ impl Failure {
     fn new(error: impl Display) -> Self {
         Self { exit_code: 1, message: error.to_string() }
     }
-
-    /// Creates the error of an invalid command line, in the layout of clap.
-    fn usage(package: &Package, contract: &Contract, error: impl Display) -> Self {
-        let (usage, program) = (options::usage(package, contract), options::program(package));
-        let message = format!("{error}\n\n{usage}\n\nfor more information, try `{program} --help`");
-        Self { exit_code: USAGE, message }
-    }
 }
 
 /// Runs a program.
 pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) -> ExitCode {
+    let program = || Program::new(package, flags, main);
     #[cfg(feature = "testing")]
-    if crate::testing::lock::answer(|words| lock(&package, flags, main, words)) {
+    if crate::testing::lock::answer(|words| {
+        program().map_err(|failure| crate::testing::lock::LockError::Main(failure.message))?.lock(words)
+    }) {
         return ExitCode::SUCCESS;
     }
     let _flush = FlushLog;
-    try_start(&package, flags, main).unwrap_or_else(|failure| {
+    program().and_then(|program| program.start()).unwrap_or_else(|failure| {
         stderr::writer().push(format!("{}: {}\n", package.name, failure.message).as_bytes());
         ExitCode::from(failure.exit_code)
     })
@@ -105,133 +101,148 @@ impl Drop for FlushLog {
     }
 }
 
-fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -> Result<ExitCode, Failure> {
-    let contract = flags_contract(flags)?;
-    let options = Options::parse(std::env::args_os().skip(1), &contract)
-        .map_err(|error| Failure::usage(package, &contract, error))?;
-    match options.mode {
-        Mode::Help => return Ok(print(&options::help(package, &contract))),
-        Mode::Version => return Ok(print(&format!("{} {}\n", package.name, package.version))),
-        _ => {}
-    }
-    // Claimed before the author's code runs, since that code may print.
-    let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
-    stderr::set_panic_hook();
-    #[cfg(feature = "log")]
-    crate::log::install(options.logs_json);
-    let runtime = options.mode.runtime().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
-    let result = runtime.block_on(run(package, &contract, options, main, stdio));
-    // Threads that block on stdin or in a function must not keep the process from ending.
-    runtime.shutdown_background();
-    result
-}
-
-/// Returns the contract of the flags of a `#[server]` function.
-fn flags_contract(flags: &'static [ArgumentEntry]) -> Result<Arc<Contract>, Failure> {
-    let contract = Contract::of_flags(flags);
-    if !flags.is_empty() {
-        contract.compile().map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))?;
-    }
-    Ok(Arc::new(contract))
-}
-
-async fn run(
-    package: &Package,
-    contract: &Arc<Contract>,
-    options: Options,
+/// The parts of a program that the macro passes to [`start`].
+struct Program {
+    package: Package,
+    /// The contract of the flags.
+    contract: Arc<Contract>,
     main: MainFn,
-    stdio: Stdio,
-) -> Result<ExitCode, Failure> {
-    let server = build(package, contract, &options, main).await?;
-    match options.mode {
-        Mode::List => stdio.print(&show::list(server.engine())),
-        Mode::Schema => stdio.print(&show::schema(&server).await),
-        Mode::Call { name, arguments } => {
-            let output = show::call(&server, &name, &arguments).await.map_err(Failure::new)?;
-            stdio.print(&output.text);
-            if output.failed {
-                return Ok(ExitCode::FAILURE);
+}
+
+impl Program {
+    fn new(package: Package, flags: &'static [ArgumentEntry], main: MainFn) -> Result<Self, Failure> {
+        let contract = Contract::of_flags(flags);
+        if !flags.is_empty() {
+            contract.compile().map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))?;
+        }
+        Ok(Self { package, contract: Arc::new(contract), main })
+    }
+
+    /// Creates the error of an invalid command line, in the layout of clap.
+    fn usage_error(&self, error: impl Display) -> Failure {
+        let (usage, program) = (options::usage(&self.package, &self.contract), options::program(&self.package));
+        let message = format!("{error}\n\n{usage}\n\nfor more information, try `{program} --help`");
+        Failure { exit_code: USAGE, message }
+    }
+
+    fn start(&self) -> Result<ExitCode, Failure> {
+        let Self { package, contract, .. } = self;
+        let options = Options::parse(std::env::args_os().skip(1), contract).map_err(|error| self.usage_error(error))?;
+        match options.mode {
+            Mode::Help => return Ok(print(&options::help(package, contract))),
+            Mode::Version => return Ok(print(&format!("{} {}\n", package.name, package.version))),
+            _ => {}
+        }
+        // Claimed before the author's code runs, since that code may print.
+        let stdio =
+            Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
+        stderr::set_panic_hook();
+        #[cfg(feature = "log")]
+        crate::log::install(options.logs_json);
+        let runtime = options.mode.runtime().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
+        let result = runtime.block_on(self.run(options, stdio));
+        // Threads that block on stdin or in a function must not keep the process from ending.
+        runtime.shutdown_background();
+        result
+    }
+
+    async fn run(&self, options: Options, stdio: Stdio) -> Result<ExitCode, Failure> {
+        let server = self.build(&options).await?;
+        match options.mode {
+            Mode::List => stdio.print(&show::list(server.engine())),
+            Mode::Schema => stdio.print(&show::schema(&server).await),
+            Mode::Call { name, arguments } => {
+                let output = show::call(&server, &name, &arguments).await.map_err(Failure::new)?;
+                stdio.print(&output.text);
+                if output.failed {
+                    return Ok(ExitCode::FAILURE);
+                }
             }
+            #[cfg(feature = "http")]
+            Mode::Http(ref address) => {
+                stderr::capture_printed();
+                options.http.serve(&self.package, server, address).await.map_err(Failure::new)?;
+            }
+            Mode::Serve | Mode::Help | Mode::Version => {
+                if stdio.is_terminal() {
+                    let banner = show::terminal_banner(&self.package, server.engine());
+                    stderr::writer().push(banner.as_bytes());
+                }
+                stderr::capture_printed();
+                server.serve_claimed(stdio).await.map_err(Failure::new)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Configures and builds the server.
+    async fn build(&self, options: &Options) -> Result<BuiltServer, Failure> {
+        let mut server = self.configure(options)?.await.map_err(Failure::new)?;
+        if !options.state_keys.is_empty() {
+            server = server.state_keys(options.state_keys.iter().cloned());
+        }
+        if let Some(url) = options.backend.as_ref().filter(|_| options.mode.uses_backend()) {
+            server = self.connect(server, url).await?;
         }
         #[cfg(feature = "http")]
-        Mode::Http(ref address) => {
-            stderr::capture_printed();
-            options.http.serve(package, server, address).await.map_err(Failure::new)?;
+        if let Some(path) = &options.http.token_file {
+            server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
         }
-        Mode::Serve | Mode::Help | Mode::Version => {
-            if stdio.is_terminal() {
-                let banner = show::terminal_banner(package, server.engine());
-                stderr::writer().push(banner.as_bytes());
-            }
-            stderr::capture_printed();
-            server.serve_claimed(stdio).await.map_err(Failure::new)?;
+        let inspects = matches!(options.mode, Mode::List | Mode::Schema);
+        server.build_with(cfg!(debug_assertions) || inspects).map_err(Failure::new)
+    }
+
+    /// Connects the server to the backend with a URL.
+    #[cfg(feature = "cluster")]
+    async fn connect(&self, server: Server, url: &str) -> Result<Server, Failure> {
+        let connector = crate::backend::BackendConnector::find(url).map_err(|error| self.usage_error(error))?;
+        let backend = connector.connect(url, server.profile.first_name()).await;
+        let failed = |error| Failure::new(format_args!("cannot connect to the backend: {error}"));
+        Ok(server.shared_backend(backend.map_err(failed)?))
+    }
+
+    /// Fails, since no crate of the program provides a backend.
+    #[cfg(not(feature = "cluster"))]
+    async fn connect(&self, _: Server, _: &str) -> Result<Server, Failure> {
+        let why = "this program was built without the feature `cluster` of `mcp-runtime`, so it has no backends\n\
+                   help: for Redis and Valkey, add the crate `mcp-runtime-redis` to `[dependencies]`, and `use mcp_redis as _;` \
+                   to the file with `main`";
+        Err(self.usage_error(why))
+    }
+
+    /// Calls the author's `main` with the flags of the command line.
+    fn configure(&self, options: &Options) -> Result<ServerFuture, Failure> {
+        let Self { package, contract, main } = self;
+        warn_if_not_linked(package);
+        let mut server = Server::new(package.name, package.version);
+        if !package.description.is_empty() {
+            server = server.description(package.description);
         }
+        if !package.homepage.is_empty() {
+            server = server.website_url(package.homepage);
+        }
+        let arguments = flags::arguments(contract, &options.flags);
+        let arguments = arguments.map_err(|error| self.usage_error(error))?;
+        let input = Input { arguments: &arguments, contract, violations: None, call: None, context: None };
+        main(server, input).map_err(|error| self.usage_error(options::invalid_flags(contract, &options.flags, error)))
     }
-    Ok(ExitCode::SUCCESS)
-}
 
-/// Configures and builds the server.
-async fn build(
-    package: &Package,
-    contract: &Arc<Contract>,
-    options: &Options,
-    main: MainFn,
-) -> Result<BuiltServer, Failure> {
-    let mut server = configure(package, contract, options, main)?.await.map_err(Failure::new)?;
-    if !options.state_keys.is_empty() {
-        server = server.state_keys(options.state_keys.iter().cloned());
-    }
-    if let Some(url) = options.backend.as_ref().filter(|_| options.mode.uses_backend()) {
-        server = connect(package, contract, server, url).await?;
-    }
-    #[cfg(feature = "http")]
-    if let Some(path) = &options.http.token_file {
-        server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
-    }
-    let inspects = matches!(options.mode, Mode::List | Mode::Schema);
-    server.build_with(cfg!(debug_assertions) || inspects).map_err(Failure::new)
-}
+    /// Returns the lock of the server that a command line describes.
+    #[cfg(feature = "testing")]
+    fn lock(&self, words: Vec<std::ffi::OsString>) -> Result<mcp_runtime_lock::Lock, crate::testing::lock::LockError> {
+        use crate::testing::lock::{LockError, lock};
 
-/// Connects the server to the backend with a URL.
-#[cfg(feature = "cluster")]
-async fn connect(package: &Package, contract: &Arc<Contract>, server: Server, url: &str) -> Result<Server, Failure> {
-    let connector =
-        crate::backend::BackendConnector::find(url).map_err(|error| Failure::usage(package, contract, error))?;
-    let backend = connector.connect(url, server.profile.first_name()).await;
-    let failed = |error| Failure::new(format_args!("cannot connect to the backend: {error}"));
-    Ok(server.shared_backend(backend.map_err(failed)?))
-}
-
-/// Fails, since no crate of the program provides a backend.
-#[cfg(not(feature = "cluster"))]
-async fn connect(package: &Package, contract: &Arc<Contract>, _: Server, _: &str) -> Result<Server, Failure> {
-    let why = "this program was built without the feature `cluster` of `mcp-runtime`, so it has no backends\n\
-               help: for Redis and Valkey, add the crate `mcp-runtime-redis` to `[dependencies]`, and `use mcp_redis as _;` \
-               to the file with `main`";
-    Err(Failure::usage(package, contract, why))
-}
-
-/// Calls the author's `main` with the flags of the command line.
-fn configure(
-    package: &Package,
-    contract: &Arc<Contract>,
-    options: &Options,
-    main: MainFn,
-) -> Result<ServerFuture, Failure> {
-    warn_if_not_linked(package);
-    let mut server = Server::new(package.name, package.version);
-    if !package.description.is_empty() {
-        server = server.description(package.description);
+        let options =
+            Options::parse(words.into_iter(), &self.contract).map_err(|error| LockError::Main(error.to_string()))?;
+        let runtime =
+            options.mode.runtime().enable_all().build().map_err(|error| LockError::Main(error.to_string()))?;
+        // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
+        runtime.block_on(async {
+            let server = self.build(&options).await.map_err(|failure| LockError::Main(failure.message))?;
+            lock(&server).await
+        })
     }
-    if !package.homepage.is_empty() {
-        server = server.website_url(package.homepage);
-    }
-    let arguments = flags::arguments(contract, &options.flags);
-    let arguments = arguments.map_err(|error| Failure::usage(package, contract, error))?;
-    let input = Input { arguments: &arguments, contract, violations: None, call: None, context: None };
-    main(server, input)
-        .map_err(|error| Failure::usage(package, contract, options::invalid_flags(contract, &options.flags, error)))
 }
 
 /// Warns about libraries with annotated functions that the program does not contain.
@@ -247,27 +258,6 @@ fn warn_if_not_linked(package: &Package) {
             );
         }
     }
-}
-
-/// Returns the lock of the server that a command line describes.
-#[cfg(feature = "testing")]
-fn lock(
-    package: &Package,
-    flags: &'static [ArgumentEntry],
-    main: MainFn,
-    words: Vec<std::ffi::OsString>,
-) -> Result<mcp_runtime_lock::Lock, crate::testing::lock::LockError> {
-    use crate::testing::lock::{LockError, lock};
-
-    let main_error = |failure: Failure| LockError::Main(failure.message);
-    let contract = flags_contract(flags).map_err(main_error)?;
-    let options = Options::parse(words.into_iter(), &contract).map_err(|error| LockError::Main(error.to_string()))?;
-    let runtime = options.mode.runtime().enable_all().build().map_err(|error| LockError::Main(error.to_string()))?;
-    // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
-    runtime.block_on(async {
-        let server = build(package, &contract, &options, main).await.map_err(main_error)?;
-        lock(&server).await
-    })
 }
 
 /// Prints to stdout. Ignores errors, such as a closed pipe.
@@ -336,11 +326,11 @@ mod tests {
     #[test]
     fn the_crate_describes_the_server() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let contract = Arc::new(Contract::of_flags(&[]));
-        let options = Options::parse(std::iter::empty(), &contract).unwrap();
+        let options = Options::default();
         for (description, homepage) in [("", ""), ("Takes notes.", "https://notes.example.com")] {
             let package = Package { name: "notes", version: "1.2.3", description, homepage, libraries: &[] };
-            let server = configure(&package, &contract, &options, default_main).ok().unwrap();
+            let program = Program::new(package, &[], default_main).ok().unwrap();
+            let server = program.configure(&options).ok().unwrap();
             let identity = runtime.block_on(server).unwrap().profile.identity;
             assert_eq!((&*identity.name, &*identity.version), ("notes", "1.2.3"));
             assert_eq!(identity.description.unwrap_or_default(), description);

@@ -131,12 +131,11 @@ impl Server {
         #[cfg(feature = "backend")]
         let memory = || -> Arc<dyn Backend> { Arc::new(MemoryBackend::default()) };
         #[cfg(feature = "cluster")]
-        if let (Some(backend), Some(telemetry)) = (&mut self.cluster.backend, &self.profile.telemetry) {
-            *backend = Arc::new(MeasuredBackend::new(Arc::clone(backend), telemetry.clone()));
-        }
-        #[cfg(feature = "cluster")]
-        if let Some(backend) = self.cluster.backend.clone() {
-            let server = self.profile.first_name().into();
+        if let Some(backend) = &mut self.cluster.backend {
+            if let Some(telemetry) = &self.profile.telemetry {
+                *backend = Arc::new(MeasuredBackend::new(Arc::clone(backend), telemetry.clone()));
+            }
+            let (backend, server) = (Arc::clone(backend), self.profile.first_name().into());
             self.add_builtin(Arc::new(SharedBackend { backend, server }));
         }
         #[cfg(feature = "cluster")]
@@ -171,14 +170,14 @@ impl Server {
         let Profile { names, scopes, .. } = &self.profile;
         let selection = Selection { checks_schemas, entries: self.entries, names, scopes, states: &self.states };
         let registry = Registry::new(skills, self.profile.log_targets.is_some(), self.profile.schemas);
-        let registry = match (registry.with(selection), self.problems) {
-            (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
-            (Ok(_), problems) => return Err(BuildError::new(problems)),
-            (Err(error), mut problems) => {
-                problems.extend_from_slice(error.problems());
-                return Err(BuildError::new(problems));
-            }
-        };
+        let changed = registry.with(selection).unwrap_or_else(|error| {
+            self.problems.extend_from_slice(error.problems());
+            None
+        });
+        if !self.problems.is_empty() {
+            return Err(BuildError::new(self.problems));
+        }
+        let registry = changed.unwrap_or(registry);
         let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
         let is_issued = self.mounted_handles.iter().chain([&self.handle]).any(Handle::is_issued);
         let changes = is_issued || registry.takes(TypeId::of::<Handle>());
