@@ -269,27 +269,6 @@ pub mod http {
     };
 }
 
-/// Fails to compile, because it requires the feature `cluster`.
-#[cfg(not(feature = "cluster"))]
-#[macro_export]
-macro_rules! backend_connector {
-    ($($any:tt)*) => {
-        ::core::compile_error!("`backend_connector!` requires the feature `cluster` of `mcp-runtime`");
-    };
-}
-
-/// Fails to compile, because it requires the feature `testing`.
-#[cfg(not(feature = "testing"))]
-#[macro_export]
-macro_rules! locked_test {
-    ($($any:tt)*) => {
-        ::core::compile_error!(
-            "`locked_test!` requires the feature `testing` of `mcp-runtime`\n\
-             help: enable it in `[dev-dependencies]`"
-        );
-    };
-}
-
 /// The items that macro expansions refer to, the types in the hidden methods of public traits, and the backend that the
 /// tests of this repository share. They are not part of the public API and may change in any release.
 #[doc(hidden)]

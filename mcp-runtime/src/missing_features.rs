@@ -1,6 +1,6 @@
-//! Methods of features that are not enabled.
+//! Macros and methods of features that are not enabled.
 //!
-//! Each of them has a bound that is not satisfied, whose message names the feature. Without these methods, the compiler
+//! Each method has a bound that is not satisfied, whose message names the feature. Without these methods, the compiler
 //! would suggest a method with a similar name.
 
 #![allow(unused_imports, unused_macros, reason = "the module is used for features that are not enabled")]
@@ -30,6 +30,27 @@ macro_rules! __ui_member {
             "the options `ui` and `visibility` require the feature `ui` of `mcp-runtime`\n\
              help: run `cargo add mcp-runtime --features ui`"
         )
+    };
+}
+
+/// Fails to compile, because it requires the feature `cluster`.
+#[cfg(not(feature = "cluster"))]
+#[macro_export]
+macro_rules! backend_connector {
+    ($($any:tt)*) => {
+        ::core::compile_error!("`backend_connector!` requires the feature `cluster` of `mcp-runtime`");
+    };
+}
+
+/// Fails to compile, because it requires the feature `testing`.
+#[cfg(not(feature = "testing"))]
+#[macro_export]
+macro_rules! locked_test {
+    ($($any:tt)*) => {
+        ::core::compile_error!(
+            "`locked_test!` requires the feature `testing` of `mcp-runtime`\n\
+             help: enable it in `[dev-dependencies]`"
+        );
     };
 }
 

@@ -14,10 +14,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::{
-    handler::{Contract, entry::ArgumentEntry, json_of_string},
-    jsonrpc::write,
-};
+use crate::handler::{Contract, entry::ArgumentEntry, json_of_string};
 
 /// The flags on the command line: the name of the parameter, and the value.
 pub(super) type GivenFlags = [(String, String)];
@@ -145,22 +142,14 @@ impl<'a> Flag<'a> {
 ///
 /// Returns an error that names all required flags without a value, or one for an invalid boolean.
 pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<String, UsageError> {
-    let mut out = vec![b'{'];
-    let mut missing = Vec::new();
+    let (mut members, mut missing) = (Vec::new(), Vec::new());
     for flag in Flag::all(contract) {
         let mut values: Vec<String> = flag.given(given).cloned().collect();
         if values.is_empty() {
             values.extend(flag.environment());
         }
         match flag.json(&values, given)? {
-            Some(json) => {
-                if out.len() > 1 {
-                    out.push(b',');
-                }
-                write::string(&mut out, &flag.entry.name);
-                out.push(b':');
-                out.extend_from_slice(json.as_bytes());
-            }
+            Some(json) => members.push(format!("{}:{json}", Value::from(&*flag.entry.name))),
             None if flag.is_required => missing.push(flag.usage()),
             None => {}
         }
@@ -169,8 +158,7 @@ pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<Strin
         let missing = missing.join("\n  ");
         return Err(UsageError(format!("the following required options were not provided:\n  {missing}")));
     }
-    out.push(b'}');
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    Ok(format!("{{{}}}", members.join(",")))
 }
 
 /// Why a command line is invalid.
