@@ -36,8 +36,6 @@ pub(super) struct Flag<'a> {
     pub(super) entry: &'a ArgumentEntry,
     pub(super) schema: &'a Value,
     pub(super) kind: FlagKind,
-    /// Whether the program does not start without a value.
-    pub(super) is_required: bool,
 }
 
 impl<'a> Flag<'a> {
@@ -58,9 +56,7 @@ impl<'a> Flag<'a> {
             Some("array") => FlagKind::List,
             _ => FlagKind::Value,
         };
-        let is_in_schema =
-            contract.schema()["required"].as_array().is_some_and(|names| names.iter().any(|name| name == &*entry.name));
-        Self { entry, schema, kind, is_required: is_in_schema && kind == FlagKind::Value }
+        Self { entry, schema, kind }
     }
 
     /// Returns the name on the command line, without the dashes.
@@ -96,6 +92,11 @@ impl<'a> Flag<'a> {
                 Some(format!("[{}]", items.join(",")))
             }
         })
+    }
+
+    /// Returns whether the program does not start without a value.
+    pub(super) fn is_required(&self) -> bool {
+        self.kind == FlagKind::Value && self.is_implied()
     }
 
     /// Returns whether the parameter has neither a default nor an `Option`.
@@ -150,7 +151,7 @@ pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<Strin
         }
         match flag.json(&values, given)? {
             Some(json) => members.push(format!("{}:{json}", Value::from(&*flag.entry.name))),
-            None if flag.is_required => missing.push(flag.usage()),
+            None if flag.is_required() => missing.push(flag.usage()),
             None => {}
         }
     }

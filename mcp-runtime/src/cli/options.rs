@@ -308,7 +308,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
 /// Returns the line that shows how the program is called: with its name, and the flags that are required.
 pub(super) fn usage(package: &Package, contract: &Contract) -> String {
     let mut usage = format!("Usage: {} [OPTIONS]", program(package));
-    for flag in Flag::all(contract).filter(|flag| flag.is_required) {
+    for flag in Flag::all(contract).filter(Flag::is_required) {
         let _ = write!(usage, " {}", flag.usage());
     }
     usage

@@ -7,7 +7,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::flags::UsageError;
 use crate::{
     engine::{Connection, Engine, RequestIds},
-    handler::{Contract, entry::ArgumentEntry},
+    handler::Contract,
     jsonrpc::syntax_error,
     revision,
     server::BuiltServer,
@@ -59,19 +59,13 @@ fn summary(description: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the name with the arguments, such as `add(a: number, b?: number)`, and the description.
 fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
-    let required = contract.schema()["required"].as_array();
-    let names: Vec<&str> = match &*contract.arguments {
-        [] | [ArgumentEntry { flattened: true, .. }] => {
-            contract.schema()["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
-        }
-        arguments => arguments.iter().map(|argument| &*argument.name).collect(),
-    };
-    let arguments: Vec<_> = names
-        .into_iter()
-        .map(|name| {
+    let schema = contract.schema();
+    let required = schema["required"].as_array();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let arguments: Vec<_> = properties
+        .map(|(name, property)| {
             let optional = !required.is_some_and(|names| names.iter().any(|required| required == name));
-            let kind = &contract.schema()["properties"][name]["type"];
-            let kind = kind.as_str().map_or_else(String::new, |kind| format!(": {kind}"));
+            let kind = property["type"].as_str().map_or_else(String::new, |kind| format!(": {kind}"));
             format!("{name}{}{kind}", if optional { "?" } else { "" })
         })
         .collect();
