@@ -7,7 +7,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::flags::UsageError;
 use crate::{
     engine::{Connection, Engine, RequestIds},
-    handler::Contract,
+    handler::Function,
     jsonrpc::syntax_error,
     revision,
     server::BuiltServer,
@@ -29,10 +29,7 @@ pub(super) fn list(engine: &Engine) -> String {
             }
         }
     };
-    section(
-        "Tools",
-        registry.tools().iter().map(|tool| signature(&tool.name, &tool.contract, &tool.common().description)).collect(),
-    );
+    section("Tools", registry.tools().iter().map(signature).collect());
     let resources = registry.resources().iter().chain(registry.templates());
     section(
         "Resources",
@@ -40,14 +37,7 @@ pub(super) fn list(engine: &Engine) -> String {
     );
     let skills = registry.skills().all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
-    section(
-        "Prompts",
-        registry
-            .prompts()
-            .iter()
-            .map(|prompt| signature(&prompt.name, &prompt.contract, &prompt.common().description))
-            .collect(),
-    );
+    section("Prompts", registry.prompts().iter().map(signature).collect());
     out
 }
 
@@ -58,8 +48,8 @@ fn summary(description: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the name with the arguments, such as `add(a: number, b?: number)`, and the description.
-fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
-    let schema = contract.schema();
+fn signature(function: &Arc<Function>) -> (String, &str) {
+    let schema = function.contract.schema();
     let required = schema["required"].as_array();
     let properties = schema["properties"].as_object().into_iter().flatten();
     let arguments: Vec<_> = properties
@@ -69,7 +59,7 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
             format!("{name}{}{kind}", if optional { "?" } else { "" })
         })
         .collect();
-    (format!("{name}({})", arguments.join(", ")), description)
+    (format!("{}({})", function.name, arguments.join(", ")), &function.common().description)
 }
 
 /// Returns everything that a client can discover, as JSON.
