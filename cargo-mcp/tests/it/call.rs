@@ -26,7 +26,7 @@ fn call(name: &str, args: &[&str]) -> CommandOutput {
         args.extend(["--db", ":memory:"]);
     }
     // The server warns of deprecated features on the same stderr.
-    let filter = "warn,mcp_runtime::revision::deprecated=off";
+    let filter = "warn,mcp_runtime::deprecated=off";
     cargo_mcp(&args).env("RUST_LOG", filter).output().expect("cargo-mcp starts").into()
 }
 

@@ -184,7 +184,7 @@ impl Deprecated {
     pub(crate) fn warn(&self) {
         // The load is cheaper than the swap for threads that log a lot.
         if !self.is_reported.load(Ordering::Relaxed) && !self.is_reported.swap(true, Ordering::Relaxed) {
-            tracing::warn!("{}", self.text);
+            tracing::warn!(target: "mcp_runtime::deprecated", "{}", self.text);
         }
     }
 }
