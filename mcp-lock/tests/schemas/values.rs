@@ -124,6 +124,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             breaks,
             breaks,
         ),
+        (
+            "enum of numbers to multiples",
+            json!({"enum": [1, 2]}),
+            json!({"type": "integer", "multipleOf": 2}),
+            breaks,
+            breaks,
+        ),
         ("enum of arrays to arrays", json!({"enum": [[1]]}), json!({"type": "array"}), keeps, breaks),
         ("number in another notation", json!({"enum": [1]}), json!({"enum": [1.0]}), keeps, keeps),
         (
@@ -136,6 +143,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
         (
             "fraction as the minimum of an integer",
             json!({"type": "integer", "minimum": 0.5}),
+            json!({"type": "integer", "minimum": 1}),
+            keeps,
+            keeps,
+        ),
+        (
+            "fraction as the exclusive minimum of an integer",
+            json!({"type": "integer", "exclusiveMinimum": 0.5}),
             json!({"type": "integer", "minimum": 1}),
             keeps,
             keeps,
@@ -231,6 +245,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             keeps,
         ),
         (
+            "format of a date added",
+            json!({"type": "string"}),
+            json!({"type": "string", "format": "date"}),
+            breaks,
+            keeps,
+        ),
+        (
             "format of a Rust type added",
             json!({"type": "integer"}),
             json!({"type": "integer", "format": "uint32"}),
@@ -243,6 +264,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             json!({"type": "array", "maxItems": 8}),
             breaks,
             keeps,
+        ),
+        (
+            "minContains raised",
+            json!({"type": "array", "contains": {"type": "string"}, "minContains": 1}),
+            json!({"type": "array", "contains": {"type": "string"}, "minContains": 2}),
+            breaks,
+            breaks,
         ),
         ("uniqueItems added", json!({"type": "array"}), json!({"type": "array", "uniqueItems": true}), breaks, keeps),
         (
@@ -287,6 +315,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             json!({"type": "object"}),
             keeps,
             breaks,
+        ),
+        (
+            "dependentSchemas added",
+            json!({"type": "object"}),
+            json!({"type": "object", "dependentSchemas": {"a": {"required": ["b"]}}}),
+            breaks,
+            keeps,
         ),
         (
             "branch removed",
@@ -350,6 +385,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             json!({"type": "string", "not": {"const": "b"}}),
             breaks,
             breaks,
+        ),
+        (
+            "`else` added",
+            json!({"type": "string", "if": {"const": "a"}}),
+            json!({"type": "string", "if": {"const": "a"}, "else": {"maxLength": 2}}),
+            breaks,
+            keeps,
         ),
         (
             "allOf merged",
