@@ -29,6 +29,12 @@ fn changes_are_classified_and_described() {
             tools(json!([tool("b", json!({}))])),
             "breaking    tool `a`: removed\ncompatible  tool `b`: added\n",
         ),
+        // The most severe changes are the first.
+        (
+            tools(json!([tool("a", json!({})), tool("b", json!({}))])),
+            tools(json!([tool("a", json!({"idempotentHint": true}))])),
+            "breaking    tool `b`: removed\ncompatible  tool `a`: now idempotent (`idempotentHint`)\n",
+        ),
         (
             tools(json!([tool("a", json!({"readOnlyHint": true}))])),
             tools(json!([tool("a", json!({"readOnlyHint": false, "destructiveHint": true}))])),

@@ -201,6 +201,8 @@ async fn arguments_become_requests() {
         ("query", json!({"reserved": "a/b?c:d&e=f#g"}), "GET /api/v1/query?reserved=a/b?c:d%26e%3Df%23g", ""),
         ("query", json!({"filter_name": "x"}), "GET /api/v1/query?filter%5Bname%5D=x", ""),
         ("query", json!({"json": {"a": 1}}), "GET /api/v1/query?json=%7B%22a%22%3A1%7D", ""),
+        // A parameter elsewhere has this name.
+        ("query", json!({"form": {"x-key": "v"}}), "GET /api/v1/query?x-key=v", ""),
         // Bodies.
         (
             "clash",
@@ -288,6 +290,8 @@ async fn headers_and_credentials_are_sent_where_they_belong() {
         let sent = service.last().await;
         assert_eq!((&*sent.line, sent.header(name)), (line, value), "{tool}");
     }
+    client.call("either", json!({"settings": {"a": 1}})).await.unwrap();
+    assert_eq!(service.last().await.header("cookie"), Some("a=1; login=c%3Bd"));
     let result = client.call("unknown", ()).await.unwrap();
     assert_eq!(text(&result), "error: there are no credentials for `missing`");
     // A header of the program replaces the one that the document implies.

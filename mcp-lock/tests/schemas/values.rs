@@ -245,6 +245,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             keeps,
         ),
         (
+            "enforced format removed",
+            json!({"type": "string", "format": "uuid"}),
+            json!({"type": "string"}),
+            keeps,
+            breaks,
+        ),
+        (
             "format of a date added",
             json!({"type": "string"}),
             json!({"type": "string", "format": "date"}),
@@ -322,6 +329,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             json!({"type": "object", "dependentSchemas": {"a": {"required": ["b"]}}}),
             breaks,
             keeps,
+        ),
+        (
+            "required member of a closed object declared",
+            json!({"type": "object", "required": ["a"], "additionalProperties": false}),
+            json!({"type": "object", "required": ["a"], "additionalProperties": false, "properties": {"a": {}}}),
+            keeps,
+            breaks,
         ),
         (
             "branch removed",
@@ -404,6 +418,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             "part added to allOf",
             json!({"allOf": [{"type": "string"}]}),
             json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}),
+            breaks,
+            keeps,
+        ),
+        (
+            "part that accepts nothing",
+            json!({"type": "string"}),
+            json!({"type": "string", "allOf": [false]}),
             breaks,
             keeps,
         ),
