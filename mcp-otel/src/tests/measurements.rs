@@ -155,6 +155,19 @@ fn values_of_labels_are_escaped() {
     assert!(text.contains(r#"_count{name="a\\b\"c\nd"} 1"#), "{text}");
 }
 
+/// Tasks and streams last longer than operations.
+#[test]
+#[cfg(feature = "prometheus")]
+fn long_durations_have_buckets_of_their_own() {
+    let prometheus = Prometheus::new();
+    let no_attributes = [const { ("", None) }; 10];
+    for (metric, name) in [(DurationMetric::Task, "task"), (DurationMetric::Stream, "stream")] {
+        prometheus.record(metric, &no_attributes, std::time::Duration::from_secs(3 * 3600));
+        let line = format!("mcp_server_{name}_duration_seconds_bucket{{le=\"28800\"}} 1\n");
+        assert!(prometheus.text().contains(&line), "{line}");
+    }
+}
+
 /// Telemetry that records each operation as those of clients and tasks as well, and all sessions as timed out.
 #[cfg(feature = "prometheus")]
 struct Everything(Otel);
