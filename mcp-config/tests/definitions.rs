@@ -108,7 +108,7 @@ description = "Copy."
 arguments.to = { type = "string", optional = true }
 arguments.files = { type = "array", items = { type = "string" } }
 arguments.modes = { type = "array", items = { type = "string" }, default = ["r"] }
-arguments.rest = { type = "string", optional = true }
+arguments.rest = { type = ["string", "null"], optional = true }
 command = { program = "/bin/echo", args = [["{modes}", "{files}", "{to}"], "--end-of-options", "{rest}"] }
 "#;
     let folder = folder(&[("copy.toml", text)]);
@@ -118,6 +118,7 @@ command = { program = "/bin/echo", args = [["{modes}", "{files}", "{to}"], "--en
         (json!({"to": "x", "files": []}), "--end-of-options"),
         (json!({"files": ["a"]}), "--end-of-options"),
         (json!({"files": ["a", "b"]}), "--end-of-options"),
+        (json!({"files": [], "rest": null}), "--end-of-options"),
         (json!({"files": [], "rest": "-v"}), "--end-of-options -v"),
         (json!({"to": "x", "files": ["a", "b"], "modes": ["r", "w"]}), "only one argument of a group can be a list"),
     ] {
@@ -145,6 +146,11 @@ async fn stderr_is_sent_to_the_client() {
         ("echo more >&2", (false, "more"), Some("more")),
         ("for n in 1 2 3 4 5 6 7; do echo $n >&2; done; echo out", (false, "out"), Some("7")),
         ("seq 2000 >&2; echo out", (false, "out"), Some("2000")),
+        (
+            "printf %70000s | tr \" \" x",
+            (false, &format!("{}\n[truncated: 4464 more bytes than the limit of 65536]", "x".repeat(1 << 16))),
+            None,
+        ),
         ("echo more >&2; echo out; exit 3", (true, "exit status: 3\nmore\nout"), Some("more")),
     ] {
         let folder = folder(&[("t.toml", &sh(script))]);
@@ -177,6 +183,10 @@ fn every_mistake_is_reported_with_its_position() {
         ("\n[tools.t]\ncommand.program = \"x\"".to_owned(), "2:1: missing field `description`"),
         (tool("describe = \"T.\""), "3:1: unknown field `describe`"),
         (tool(""), "1:8: the tool `t`: a tool has either a `command` or an `http` table"),
+        (
+            service("").replace("args = []", "args = []}\nhttp = {method = \"GET\", path = \"/\""),
+            "1:8: the tool `t`: a tool has either a `command` or an `http` table",
+        ),
         (tool(&command("[\"é\", \"{a}\"]")), "3:49: the tool `t`: `a` is not an argument"),
         (tool(&command("[\"x\",\n  [\"-a\", \"{a}\"]]")), "4:10: the tool `t`: `a` is not an argument"),
         (tool(&format!("{argument}{}", command("[]"))), "3:11: the tool `t`: the argument `a` is not used"),
@@ -264,6 +274,8 @@ fn every_mistake_is_reported_with_its_position() {
         (call("method = \"PUT\", path = \"/{a}\", body = [\"b\"]"), "6:49: the tool `t`: `b` is not an argument"),
         (call("method = \"GET\", path = \"/{a} b\""), "6:33: the tool `t`: `path` must begin with"),
         (call("method = \"GET\", path = \"/{a}?b=c\""), "6:33: the tool `t`: `path` must begin with"),
+        (call("method = \"GET\", path = \"/%2e%2e/{a}\""), "6:33: the tool `t`: `path` must begin with"),
+        (call("method = \"GET\", path = \"/{a}#b\""), "6:33: the tool `t`: `path` must begin with"),
         (call("method = \"GET\", path = \"x/{a}\""), "6:33: the tool `t`: `path` must begin with"),
         (call("method = \"GOT\", path = \"/{a}\""), "6:19: unknown variant `GOT`"),
         (format!("[tools.\"a b\"]\ndescription = \"T.\"\n{}", command("[]")), "1:8: the tool `a b`: "),
@@ -320,6 +332,7 @@ fn every_mistake_is_reported_with_its_position() {
 fn elements_may_precede_arguments() {
     for (argument, args) in [
         (r#"type = "string""#, r#"["--x", "{a}"]"#),
+        (r#"type = "string", optional = false"#, r#"["--x", "{a}"]"#),
         (r#"type = "string", default = "d""#, r#"["--x", "{a}"]"#),
         (r#"type = "array""#, r#"["dry-run", "{a}"]"#),
         (r#"type = "array""#, r#"["--x=y", "{a}"]"#),
@@ -408,6 +421,11 @@ description = "Comment a ticket."
 arguments.ticket.type = "integer"
 arguments.text.type = "string"
 http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
+
+[tools.open]
+description = "Open a ticket."
+arguments.text = {{ type = "string", optional = true }}
+http = {{ method = "POST", path = "/tickets", body = ["text"] }}
 "#,
         service()
     );
@@ -430,6 +448,7 @@ http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
             json!({"ticket": 7, "text": "\"hi\""}),
             Ok(("POST /v1/tickets/7 HTTP/1.1\r\n", "{\"text\":\"\\\"hi\\\"\"}")),
         ),
+        ("open", json!({}), Ok(("POST /v1/tickets HTTP/1.1\r\n", "\r\n\r\n{}"))),
         ("find", json!({"project": "x/../y"}), Err("`project` must not lead to another path")),
         ("find", json!({"project": ".."}), Err("`project` must not lead to another path")),
         ("comment", json!({"ticket": "7", "text": ""}), Err("`ticket`")),
@@ -447,6 +466,22 @@ http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
             }
             Err(problem) => assert!(result.is_error() && text.contains(problem), "{arguments}: {text}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn each_method_is_sent() {
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+    let tools = methods.map(|method| {
+        format!("[tools.{method}]\ndescription = \"T.\"\nhttp = {{ method = \"{method}\", path = \"/\" }}\n")
+    });
+    let text = format!("{}[service]\nurl = \"{}\"\n", tools.concat(), service());
+    let folder = folder(&[("t.toml", &text)]);
+    let mut client = client(folder.path());
+    for method in methods {
+        let result = client.call(method, json!({})).await.unwrap();
+        let sent: Value = serde_json::from_str(&result.text()).unwrap();
+        assert!(sent["request"].as_str().unwrap().starts_with(&format!("{method} /v1/ HTTP")), "{sent}");
     }
 }
 
@@ -526,15 +561,22 @@ async fn links_are_followed() {
 }
 
 #[tokio::test]
-async fn scopes_and_hints_are_those_of_the_definition() {
-    let text = "[tools.t]\ndescription = \"T.\"\nscopes = [\"a\", \"b\"]\ndestructive = false\nidempotent = true\n\
+async fn scopes_tags_and_hints_are_those_of_the_definition() {
+    let text = "[tools.t]\ndescription = \"T.\"\nscopes = [\"a\", \"b\"]\ntags = [\"c\"]\ndestructive = false\nopen_world = false\nidempotent = true\n\
                 command = { program = \"/bin/echo\", args = [\"done\"] }\n";
     let folder = folder(&[("t.toml", text)]);
     let listed = client(folder.path()).tools().await.unwrap()[0].0.clone();
-    assert_eq!(listed["annotations"], json!({"destructiveHint": false, "idempotentHint": true}));
+    assert_eq!(
+        listed["annotations"],
+        json!({"destructiveHint": false, "idempotentHint": true, "openWorldHint": false})
+    );
     for (scopes, is_allowed) in [(&[] as &[&str], false), (&["a"], false), (&["b"], false), (&["a", "b"], true)] {
         let identity = Identity::new("ada").with_scopes(scopes.iter().copied());
         let mut client = client(folder.path()).with_extension(identity);
         assert_eq!(client.call("t", json!({})).await.is_ok(), is_allowed, "{scopes:?}");
     }
+    let entries = mcp_config::read(folder.path()).unwrap();
+    let server = entries.into_iter().fold(Server::empty("test", "1.0.0"), Server::with_entry).build().unwrap();
+    server.handle().replace_entries(|entry| entry.has_tag("c"), [] as [mcp_runtime::function::Entry; 0]).unwrap();
+    assert!(server.test_client(Revision::V2026_07_28).tools().await.unwrap().is_empty());
 }

@@ -63,6 +63,7 @@ mod tests {
             ("notes://search{?query}", "notes://search", true),
             ("notes://search{?query*}", "notes://search?a=b&c=d", true),
             ("notes://search{?query*}", "notes://search", true),
+            ("notes://search?a=1{&rest*}", "notes://search?a=1", true),
             ("notes://all", "notes://all", true),
             ("broken{", "broken", false),
             ("notes://tag/{tag}", "notes://tag/ünter", true),

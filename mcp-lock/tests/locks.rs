@@ -29,6 +29,12 @@ fn changes_are_classified_and_described() {
             tools(json!([tool("b", json!({}))])),
             "breaking    tool `a`: removed\ncompatible  tool `b`: added\n",
         ),
+        // The most severe changes are the first.
+        (
+            tools(json!([tool("a", json!({})), tool("b", json!({}))])),
+            tools(json!([tool("a", json!({"idempotentHint": true}))])),
+            "breaking    tool `b`: removed\ncompatible  tool `a`: now idempotent (`idempotentHint`)\n",
+        ),
         (
             tools(json!([tool("a", json!({"readOnlyHint": true}))])),
             tools(json!([tool("a", json!({"readOnlyHint": false, "destructiveHint": true}))])),
@@ -91,6 +97,16 @@ fn changes_are_classified_and_described() {
             resource(json!("text/html")),
             "breaking    resource `a://b`: `mimeType` changed from text/plain to text/html\n",
         ),
+        (
+            resource(json!("text/plain")),
+            resource(Value::Null),
+            "breaking    resource `a://b`: `mimeType` text/plain removed\n",
+        ),
+        (
+            resource(Value::Null),
+            resource(json!("text/plain")),
+            "compatible  resource `a://b`: `mimeType` text/plain added\n",
+        ),
         (resource(Value::Null), Listing::default(), "breaking    resource `a://b`: removed\n"),
         (
             resource(Value::Null),
@@ -112,11 +128,21 @@ fn changes_are_classified_and_described() {
             prompts(json!([{"name": "x", "required": true}])),
             "breaking    prompt `p`: argument `x` is now required\n",
         ),
+        (
+            prompts(json!([{"name": "x", "required": true}])),
+            prompts(json!([{"name": "x"}])),
+            "compatible  prompt `p`: argument `x` is no longer required\n",
+        ),
         (prompts(json!([{"name": "x"}])), prompts(json!([])), "breaking    prompt `p`: argument `x` is removed\n"),
         (prompts(json!([{"name": "x"}])), prompts(json!([{"name": "x", "required": false}])), ""),
         (
             prompts(json!([{"name": "x"}])),
             prompts(json!([{"name": "x", "description": "X."}])),
+            "compatible  prompt `p`: argument `x`: the description changed\n",
+        ),
+        (
+            prompts(json!([{"name": "x"}])),
+            prompts(json!([{"name": "x", "title": "X"}])),
             "compatible  prompt `p`: argument `x`: the description changed\n",
         ),
     ] {
@@ -147,6 +173,16 @@ fn locks_are_sorted_and_round_trip() {
     assert_eq!(value["lockVersion"], 1);
     assert_eq!(value["resources"], json!([{"name": "all", "uri": "a://all"}]));
     assert_eq!(value["prompts"], json!([{"name": "p"}]));
+}
+
+#[test]
+fn the_order_of_names_is_not_part_of_a_lock() {
+    let lock = |names: [&str; 2]| {
+        let schema = json!({"type": "object", "anyOf": [{"required": names}]});
+        let arguments = names.map(|name| json!({ "name": name }));
+        Lock::of(&Listing { tools: vec![json!({"name": "t", "inputSchema": schema})], ..prompts(json!(arguments)) })
+    };
+    assert_eq!(lock(["a", "b"]).to_json(), lock(["b", "a"]).to_json());
 }
 
 #[test]

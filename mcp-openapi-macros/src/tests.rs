@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
+use serde_json::{Value, json};
 
 use crate::expand;
 
@@ -19,7 +20,7 @@ fn import(folder: &Path, options: &TokenStream) -> Vec<String> {
         return errors;
     }
     assert!(expanded.contains("include_bytes"), "a change of the document does not compile the program again");
-    let operations = literals.iter().filter_map(|(_, text)| serde_json::from_str::<serde_json::Value>(text).ok());
+    let operations = literals.iter().filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
     operations.map(|operation| operation["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -168,6 +169,156 @@ fn patterns_choose_operations() {
     ] {
         assert_eq!(import(folder.path(), &options), expected, "{options}");
     }
+}
+
+/// Returns the description of an operation in a document.
+fn described(operation: &Value) -> Value {
+    let document = json!({
+        "openapi": "3.0.3",
+        "servers": [{"url": "https://root.test"}],
+        "paths": {"/a/{id}#post": {
+            "servers": [{"url": "https://item.test"}],
+            "parameters": [
+                {"name": "id", "in": "path", "schema": {"type": "string"}},
+                {"name": "q", "in": "query", "schema": {"type": "string"}},
+            ],
+            "post": operation,
+        }},
+        "components": {
+            "schemas": {
+                "Cat": {"type": "object", "properties": {"name": {"type": "string"}}},
+                "Own": {"type": "string", "readOnly": true},
+                "Text": {"type": "string"},
+            },
+            "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}},
+        },
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("api.yaml");
+    fs::write(&path, document.to_string()).unwrap();
+    let file = Literal::string(path.to_str().unwrap());
+    let expanded = expand(syn::parse2(quote!(library, #file)).unwrap());
+    let mut literals = Vec::new();
+    collect(expanded.to_string().parse().unwrap(), &mut literals);
+    let descriptions = literals.iter().filter_map(|(_, text)| serde_json::from_str(text).ok());
+    descriptions.into_iter().next().unwrap_or_else(|| panic!("{operation}: {literals:?}"))
+}
+
+#[test]
+fn a_document_describes_operations() {
+    let parameter = |schema: Value| json!({"parameters": [{"name": "p", "in": "query", "schema": schema}]});
+    let body = |schema: Value| json!({"requestBody": {"content": {"application/json": {"schema": schema}}}});
+    let content = |content: Value| json!({"requestBody": {"content": content}});
+    let object = json!({"schema": {"type": "object", "properties": {"a": {"type": "string"}}}});
+    let required = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]});
+    let mut required_body = body(required.clone());
+    required_body["requestBody"]["required"] = true.into();
+    let mut faults = Vec::new();
+    for (operation, pointer, expected) in [
+        (json!({}), "/path", json!("/a/{id}")),
+        (json!({}), "/input/required", json!(["id"])),
+        (json!({}), "/server", json!("https://item.test")),
+        (json!({"servers": [{"url": "https://own.test"}]}), "/server", json!("https://own.test")),
+        (
+            json!({"servers": [{"url": "https://own.test:{port}", "variables": {"port": {"default": 8443}}}]}),
+            "/server",
+            json!("https://own.test:8443"),
+        ),
+        (json!({"summary": "Same.", "description": "Same. "}), "/description", json!("Same.")),
+        (json!({"summary": "abcde fg ".repeat(20)}), "/title", json!(format!("{}…", "abcde fg ".repeat(13).trim()))),
+        // Credentials are optional.
+        (json!({"security": [{}, {"key": []}]}), "/security/0", json!([])),
+        // Parameters.
+        (
+            json!({"parameters": [{"name": "q", "in": "query", "schema": {"type": "integer"}}]}),
+            "/input/properties/q/type",
+            json!("integer"),
+        ),
+        (
+            json!({"parameters": [{"name": "Authorization", "in": "header", "schema": {"type": "string"}}]}),
+            "/input/properties/Authorization",
+            Value::Null,
+        ),
+        (
+            json!({"parameters": [{"name": "c", "in": "cookie", "schema": {"type": "array"}}]}),
+            "/parameters/1/explode",
+            json!(true),
+        ),
+        // Schemas.
+        (
+            parameter(json!({"type": "string", "nullable": true, "enum": ["a"]})),
+            "/input/properties/p/enum",
+            json!(["a", null]),
+        ),
+        (
+            parameter(json!({"$ref": "#/components/schemas/Text", "nullable": true})),
+            "/input/properties/p/type",
+            json!(["string", "null"]),
+        ),
+        (
+            parameter(json!({"type": "integer", "minimum": 1, "exclusiveMinimum": false})),
+            "/input/properties/p",
+            json!({"type": "integer", "minimum": 1}),
+        ),
+        (
+            parameter(json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true})),
+            "/input/properties/p",
+            json!({"type": "integer", "exclusiveMinimum": 1}),
+        ),
+        (
+            parameter(json!({"type": "string", "enum": [true, 1, "a"]})),
+            "/input/properties/p/enum",
+            json!(["true", "1", "a"]),
+        ),
+        (parameter(json!({"type": "integer", "default": "x"})), "/input/properties/p/default", Value::Null),
+        (parameter(json!({"type": "integer", "default": 1})), "/input/properties/p/default", json!(1)),
+        (
+            parameter(json!({"allOf": [{"type": "object", "required": ["a"]}, {"required": ["a", "b"]}]})),
+            "/input/properties/p/required",
+            json!(["a", "b"]),
+        ),
+        // Bodies.
+        (body(required.clone()), "/input/required", json!(["id"])),
+        (required_body.clone(), "/input/required", json!(["id", "a", "b"])),
+        (required_body, "/input/properties/b", json!({})),
+        (
+            body(json!({"type": "object", "properties": {
+                "a": {"type": "string"}, "own": {"$ref": "#/components/schemas/Own"},
+            }})),
+            "/input/properties/own",
+            Value::Null,
+        ),
+        (
+            body(json!({
+                "oneOf": [{"$ref": "#/components/schemas/Cat"}],
+                "discriminator": {"propertyName": "kind", "mapping": {"cat": "Cat"}},
+            })),
+            "/input/properties/kind/enum",
+            json!(["cat"]),
+        ),
+        (
+            content(json!({"application/x-www-form-urlencoded": object, "application/json": object})),
+            "/body/kind",
+            json!("json"),
+        ),
+        (content(json!({"text/json": object})), "/body/kind", json!("json")),
+        (content(json!({"*/*": object})), "/body/media", json!("application/json")),
+        // Results.
+        (json!({"responses": {"201": {"content": {"application/json": object}}}}), "/output/type", json!("object")),
+        (
+            json!({"responses": {"200": {"content": {"application/json": object, "text/csv": {}}}}}),
+            "/output",
+            Value::Null,
+        ),
+        (json!({"responses": {"400": {"content": {"application/json": object}}}}), "/output", Value::Null),
+    ] {
+        let description = described(&operation);
+        let found = description.pointer(pointer).unwrap_or(&Value::Null);
+        if *found != expected {
+            faults.push(format!("{operation}\n{pointer}: expected {expected}, found {found}\n"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

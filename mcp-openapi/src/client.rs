@@ -302,6 +302,8 @@ mod tests {
             ("", b"\xff", "application/octet-stream"),
             ("text/css", b"a", "text"),
             ("text/css", b"\xff", "text/css"),
+            ("application/xml", b"a", "text"),
+            ("application/xml", b"\xff", "application/xml"),
             ("image/svg", b"a", "image image/svg"),
             ("audio/wav", b"a", "audio audio/wav"),
             ("x-text/a", b"a", "x-text/a"),

@@ -291,12 +291,15 @@ mod tests {
 
     /// A model chooses the names of the parts of a body without a schema.
     #[test]
-    fn names_of_parts_end_no_line_and_no_quotation() {
+    fn names_of_parts_end_no_line_and_each_item_is_a_part() {
         let body = json!({"kind": "multipart", "media": "multipart/form-data", "required": true, "argument": "body"});
         let body: Body = serde_json::from_value(body).unwrap();
-        let arguments = json!({"body": {"a\"\r\nx: y": "v"}});
+        let arguments = json!({"body": {"a\"\r\nx: y": "v", "list": ["w", "x"]}});
         let (_, bytes) = body_of(&body, arguments.as_object().unwrap()).unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         assert!(text.contains("name=\"a%22%0D%0Ax: y\"\r\n\r\nv\r\n"), "{text}");
+        for item in ["w", "x"] {
+            assert!(text.contains(&format!("name=\"list\"\r\n\r\n{item}\r\n")), "{text}");
+        }
     }
 }

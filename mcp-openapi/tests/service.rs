@@ -84,14 +84,28 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
     };
     let response = match &*kind {
+        "hop-0" => json("200 OK", "0"),
+        kind if kind.starts_with("hop-") => {
+            let left: u8 = kind["hop-".len()..].parse().unwrap();
+            redirect(&format!("/api/v1/respond/hop-{}", left - 1))
+        }
         "list" => json("200 OK", "[1, 2]").replacen(
             "\r\n",
             "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?api_key=k3y&page=3%2C4&per_page=2&more=1>; rel=\"next\"\r\n",
             1,
         ),
+        "links" => json("200 OK", "[]").replacen(
+            "\r\n",
+            "\r\nlink: <https://x.test/a?page=1>; rel=prev\r\nlink: <https://x.test/a?page=3>; rel=next\r\n",
+            1,
+        ),
         "page" => json("200 OK", &query_value(&request_line, "body")),
         "error" => json("404 Not Found", r#"{"message": "no such pet"}"#),
         "busy" => "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "long-wait" => format!(
+            "HTTP/1.1 503 Service Unavailable\r\nretry-after: {}\r\ncontent-length: 0\r\n\r\n",
+            "9".repeat(10_000)
+        ),
         "long-error" => json("500 Internal Server Error", &"é".repeat(10_000)),
         "empty" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
         "large" => json("200 OK", &format!("\"{}\"", "x".repeat(5000))),
@@ -100,11 +114,15 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "image" => typed("image/png", "PNG"),
         "sound" => typed("audio/wav", "WAV"),
         "file" => typed("application/zip", "PK"),
+        "upper-json" => typed("Application/JSON", "[1, 2]"),
+        "long-media" => typed(&format!("image/{}", "x".repeat(255)), "PNG"),
+        "nulls" => json("200 OK", r#"{"list": [{"a": null, "b": 1}]}"#),
         "vendor-json" => typed("application/vnd.api+json; charset=utf-8", "[1, 2]"),
         "broken-json" => typed("application/json", "{"),
         "undeclared-json" => typed("text/plain", r#"{"name": "Rex"}"#),
         "redirect" => redirect("/api/v1/respond/list"),
         "elsewhere" => redirect("http://127.0.0.1:1/secret?api_key=k3y#k3y"),
+        "elsewhere-fragment" => redirect("http://127.0.0.1:1/secret#access_token=k3y"),
         "elsewhere-scheme" => redirect("//evil.test/"),
         "loop" => redirect("/api/v1/respond/loop"),
         "short" => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc".to_owned(),
@@ -159,6 +177,10 @@ async fn arguments_become_requests() {
         ("path-exploded", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/exploded/a=1,b=2", ""),
         ("path-exploded", json!({"id": ["a", "b"]}), "GET /api/v1/exploded/a,b", ""),
         ("path-label", json!({"id": ["a", "b"]}), "GET /api/v1/label/.a,b", ""),
+        ("path-exploded", json!({"id": {"a/b": 1}}), "GET /api/v1/exploded/a%2Fb=1", ""),
+        ("path-label-exploded", json!({"id": ["a", "b"]}), "GET /api/v1/label-exploded/.a.b", ""),
+        ("path-json", json!({"id": {"a": 1}}), "GET /api/v1/json/%7B%22a%22%3A1%7D", ""),
+        ("path-matrix", json!({"id": "a"}), "GET /api/v1/matrix/;id=a", ""),
         ("path-matrix", json!({"id": ["a", "b"]}), "GET /api/v1/matrix/;id=a;id=b", ""),
         ("path-matrix-joined", json!({"id": ["a", "b"]}), "GET /api/v1/matrix-joined/;id=a,b", ""),
         ("path-parts", json!({"name": "a", "extension": "b"}), "GET /api/v1/files/a.b/raw", ""),
@@ -167,14 +189,20 @@ async fn arguments_become_requests() {
         ("query", json!({"form": "a&b=c d"}), "GET /api/v1/query?form=a%26b%3Dc%20d", ""),
         ("query", json!({"form": ["a", null, 2]}), "GET /api/v1/query?form=a&form=2", ""),
         ("query", json!({"form": {"a": true}}), "GET /api/v1/query?a=true", ""),
+        ("query", json!({"form": {"a&b=c": 1}}), "GET /api/v1/query?a%26b%3Dc=1", ""),
+        ("query", json!({"joined": {"a": 1, "b": 2}}), "GET /api/v1/query?joined=a,1,b,2", ""),
         ("query", json!({"joined": ["a", "b"]}), "GET /api/v1/query?joined=a,b", ""),
         ("query", json!({"joined": []}), "GET /api/v1/query", ""),
         ("query", json!({"spaces": ["a", "b"]}), "GET /api/v1/query?spaces=a%20b", ""),
         ("query", json!({"pipes": ["a", "b"]}), "GET /api/v1/query?pipes=a%7Cb", ""),
         ("query", json!({"deep": {"a": {"b": [1]}}}), "GET /api/v1/query?deep%5Ba%5D%5Bb%5D%5B0%5D=1", ""),
+        ("query", json!({"deep": {"a&b": 1}}), "GET /api/v1/query?deep%5Ba%26b%5D=1", ""),
+        ("query-in-path", json!({"page": 2}), "GET /api/v1/actions?do=list&page=2", ""),
         ("query", json!({"reserved": "a/b?c:d&e=f#g"}), "GET /api/v1/query?reserved=a/b?c:d%26e%3Df%23g", ""),
         ("query", json!({"filter_name": "x"}), "GET /api/v1/query?filter%5Bname%5D=x", ""),
         ("query", json!({"json": {"a": 1}}), "GET /api/v1/query?json=%7B%22a%22%3A1%7D", ""),
+        // A parameter elsewhere has this name.
+        ("query", json!({"form": {"x-key": "v"}}), "GET /api/v1/query?x-key=v", ""),
         // Bodies.
         (
             "clash",
@@ -201,10 +229,13 @@ async fn arguments_become_requests() {
             "POST /api/v1/form",
             "text=a%26b&list=x&list=y&nested%5Ba%5D%5Bb%5D=1",
         ),
+        ("form", json!({"text": null, "list": ["x"]}), "POST /api/v1/form", "list=x"),
         ("free-form", json!({"body": {"a": "b&c", "list": [1, 2]}}), "PUT /api/v1/free-form", "a=b%26c&list=1&list=2"),
         ("free-form", json!({}), "PUT /api/v1/free-form", ""),
         ("note", json!({}), "PUT /api/v1/notes", ""),
         ("note", json!({"text": "a"}), "PUT /api/v1/notes", r#"{"text":"a"}"#),
+        ("new-note", json!({}), "POST /api/v1/notes", "{}"),
+        ("nullable", json!({"body": null}), "PUT /api/v1/nullable", "null"),
         ("blob", json!({"body": "AAFi"}), "PUT /api/v1/blob", "\0\u{1}b"),
         ("text", json!({"body": "a\nb"}), "POST /api/v1/text", "a\nb"),
     ];
@@ -259,15 +290,21 @@ async fn headers_and_credentials_are_sent_where_they_belong() {
         let sent = service.last().await;
         assert_eq!((&*sent.line, sent.header(name)), (line, value), "{tool}");
     }
+    client.call("either", json!({"settings": {"a": 1}})).await.unwrap();
+    assert_eq!(service.last().await.header("cookie"), Some("a=1; login=c%3Bd"));
     let result = client.call("unknown", ()).await.unwrap();
     assert_eq!(text(&result), "error: there are no credentials for `missing`");
+    // A header of the program replaces the one that the document implies.
+    let mut client = self::client(api().base_url(&*service.url).with_header("accept", "text/csv"));
+    client.call("open", ()).await.unwrap();
+    assert_eq!(service.last().await.header("accept"), Some("text/csv"));
 }
 
 #[tokio::test]
 async fn files_are_parts() {
     let service = Service::start().await;
     let mut client = client(api().base_url(&*service.url));
-    let arguments = json!({"file": "AGI=", "files": ["UE5H"], "note": "a\r\n--b", "meta": {"a": 1}});
+    let arguments = json!({"file": "AGI=", "files": ["UE5H"], "note": "a\r\n--b", "meta": {"a": 1}, "scan": "AGI=", "comment": null});
     assert_eq!(
         text(&client.call("upload", arguments).await.unwrap()),
         json!({"name": "Rex", "parent": null, "more": {"a": null, "b": 1}}).to_string()
@@ -279,6 +316,8 @@ async fn files_are_parts() {
         "\r\ncontent-disposition: form-data; name=\"files\"; filename=\"files\"\r\ncontent-type: image/png\r\n\r\nPNG\r\n",
         "\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\na\r\n--b\r\n",
         "\r\ncontent-disposition: form-data; name=\"meta\"\r\ncontent-type: application/json\r\n\r\n{\"a\":1}\r\n",
+        // A list of media types is none.
+        "\r\ncontent-disposition: form-data; name=\"scan\"; filename=\"scan\"\r\ncontent-type: application/octet-stream\r\n\r\n\0b\r\n",
         "--\r\n",
     ];
     assert_eq!(sent.body.split(&format!("--{boundary}")).skip(1).collect::<Vec<_>>(), parts);
@@ -304,6 +343,7 @@ async fn arguments_cannot_change_what_is_called() {
         ("path_simple", json!({"id": "%252e%252e%252fx"}), path),
         ("path_simple", json!({"id": ""}), empty),
         ("path_simple", json!({"id": []}), empty),
+        ("path_simple", json!({"id": null}), empty),
         (
             "headers",
             json!({"X-List": ["a\r\nHost: evil"]}),
@@ -322,6 +362,7 @@ async fn arguments_cannot_change_what_is_called() {
         ("query", json!({"form": {"filter[name]": "x"}}), "error: `form` must not have the member `filter[name]`"),
         ("either", json!({"filter": {"api_key": "x"}}), "error: `filter` must not have the member `api_key`"),
         ("either", json!({"filter": {" api.key": "x"}}), "error: `filter` must not have the member ` api.key`"),
+        ("either", json!({"filter": {"api[key": "x"}}), "error: `filter` must not have the member `api[key`"),
         ("either", json!({"settings": {"login": "x"}}), "error: `settings` must not have the member `login`"),
         ("clash", json!({"id": 1, "id_body": "b", "created": "x"}), "error: "),
         ("clash", json!({"id": "../1", "id_body": "b"}), "error: "),
@@ -361,12 +402,17 @@ async fn responses_become_results() {
         ("large", "error: 200 OK: the response is larger than 4000 bytes"),
         ("endless", "error: 200 OK: the response is larger than 4000 bytes"),
         ("text", "<p>ü</p>"),
+        ("links", "[]\nThe next page has the arguments {\"page\":\"3\"}"),
+        ("upper-json", "[1,2]"),
+        ("long-media", "PNG"),
         ("vendor-json", "[1,2]"),
         ("broken-json", "{"),
         ("undeclared-json", r#"{"name": "Rex"}"#),
         ("redirect", "[1,2]\nThe next page has the arguments {\"page\":\"3,4\",\"per_page\":2}"),
         ("elsewhere", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
+        ("elsewhere-fragment", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
         ("elsewhere-scheme", "error: 302 Found: redirects to //evil.test/, which is not followed"),
+        ("hop-5", "0"),
         ("loop", "error: more than 5 redirects"),
         ("short", "error: the response is incomplete: "),
         ("garbage", "error: the service cannot be reached: "),
@@ -381,6 +427,8 @@ async fn responses_become_results() {
     let mut patient = self::client(api().base_url(&*service.url));
     let long = patient.call("respond", json!({"kind": "long-error"})).await.unwrap();
     assert_eq!(text(&long), format!("error: 500 Internal Server Error: {}…", "é".repeat(4096)));
+    let long = patient.call("respond", json!({"kind": "long-wait"})).await.unwrap();
+    assert_eq!(text(&long), format!("error: 503 Service Unavailable, retry after {}…", "9".repeat(4096)));
     for (kind, expected) in [
         ("image", json!({"type": "image", "mimeType": "image/png", "data": "UE5H"})),
         ("sound", json!({"type": "audio", "mimeType": "audio/wav", "data": "V0FW"})),
@@ -423,7 +471,11 @@ async fn the_next_page_is_named() {
         (json!({"next": "?fixed=g&api_key=k&page=2"}), json!({"page": 2})),
         (json!({"next": "?flag=true&page=2"}), json!({"flag": true, "page": 2})),
         (json!({"next_marker": "/x?page=2"}), json!({"page": 2})),
+        (json!({"next": "?page=2#x=1"}), json!({"page": 2})),
         (json!({"next_page": 2}), json!({"page": 2})),
+        (json!({"next_from": 1.5}), json!({"from": 1.5})),
+        // The first source counts.
+        (json!({"next_cursor": "a", "next_page": {"offset": "o"}}), json!({"cursor": "a"})),
         (json!({"next_cursor": 5}), json!({"cursor": "5"})),
         (json!({"next_untyped": "u"}), json!({"untyped": "u"})),
         (json!({"next_cursor": &longest}), json!({"cursor": &longest})),
@@ -435,6 +487,7 @@ async fn the_next_page_is_named() {
         (json!({"next_invoice": "i", "nextfixed": "f", "next": "?x=1"}), Value::Null),
         (json!({"next": "?plain%5Bafter%5D=q"}), Value::Null),
         (json!({"cursor": "own", "data": [{"next_cursor": "c"}]}), Value::Null),
+        (json!({"a": {"b": {"c": {"next_cursor": "c"}}}}), Value::Null),
         (json!({"next_page": "two"}), Value::Null),
         (json!({"next_cursor": "x".repeat(5000)}), Value::Null),
     ] {
@@ -471,12 +524,14 @@ async fn tools_are_described() {
     let mut client = client(api().base_url("http://127.0.0.1:1"));
     let tools = client.tools().await.unwrap();
     let tool = |name: &str| &tools.iter().find(|tool| tool.name() == name).unwrap().0;
-    assert_eq!(tools.len(), 27, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
+    assert_eq!(tools.len(), 32, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
     assert_eq!(tool("respond")["annotations"], json!({"readOnlyHint": true}));
+    assert_eq!(tool("head_respond_kind")["annotations"], json!({"readOnlyHint": true}));
     // The second operation with this id.
     assert_eq!(tool("delete_respond_kind")["annotations"], json!({"destructiveHint": true, "idempotentHint": true}));
     assert_eq!(tool("clash")["annotations"], json!({"idempotentHint": true}));
     assert_eq!(tool("clash")["description"], "PUT /pets/{id}\n\nDeprecated.");
+    assert_eq!(tool("create-animal")["title"], "Create an animal.");
     let animal = &tool("create-animal")["inputSchema"]["properties"]["body"]["anyOf"];
     assert_eq!(animal[0]["properties"]["kind"], json!({"type": "string", "enum": ["cat"], "description": "The kind"}));
     assert_eq!(animal[0]["required"], json!(["name", "kind"]));
@@ -505,7 +560,7 @@ async fn results_can_be_shaped_and_tools_configured() {
     let result = shaped.call("create-animal", ()).await.unwrap();
     assert_eq!(result.structured(), Some(&json!({"operation": "create-animal", "name": "Rex"})));
     assert!(shaped.tools().await.unwrap().iter().all(|tool| tool["outputSchema"].is_null()));
-    assert_eq!(shaped.tools().await.unwrap().len(), 6);
+    assert_eq!(shaped.tools().await.unwrap().len(), 7);
     // `null` counts as absent where the document describes the result.
     let mut plain = client(api().base_url(&*service.url));
     let result = plain.call("create-animal", ()).await.unwrap();
@@ -519,6 +574,7 @@ async fn other_responses_become_empty_objects() {
     let mut client = client(api().base_url(&*service.url));
     for (kind, expected, structured) in [
         ("object", r#"{"name":"Rex","more":{"b":1}}"#, json!({"name": "Rex", "more": {"b": 1}})),
+        ("nulls", r#"{"list":[{"b":1}]}"#, json!({"list": [{"b": 1}]})),
         ("vendor-json", "[1,2]", json!({})),
         ("empty", "204 No Content", json!({})),
         ("text", "<p>ü</p>", json!({})),

@@ -514,6 +514,7 @@ mod tests {
             // Data is not a program.
             r#"<script type="application/json">import "https://b.example/x"</script>"#,
             r#"<!-- > <img src="https://b.example/x"> -->"#,
+            r#"<textarea><img src="https://b.example/x"></textarea>"#,
             r#"<meta charset="utf-8">"#,
             r#"<script async src="https://a.example/a.js"></script>"#,
             // A string that names no file is not an import.
@@ -532,6 +533,7 @@ mod tests {
             ("<img src=img//dot.svg>", format!("<img src=\"{DOT}\">")),
             // The first attribute of a name counts.
             ("<img src=img/dot.svg src=https://b.example/x>", format!("<img src=\"{DOT}\">")),
+            ("<img src=img/dot.svg alt='&amp;lt;'>", format!("<img src=\"{DOT}\" alt=\"&amp;lt;\">")),
             ("<input disabled src=img/dot.svg>", format!("<input disabled src=\"{DOT}\">")),
             ("<link rel='shortcut icon' href=img/dot.svg>", format!("<link rel=\"shortcut icon\" href=\"{DOT}\">")),
             ("<link rel=modulepreload href=board.js>", String::new()),
@@ -549,12 +551,36 @@ mod tests {
                 "<body><script async src=ends.js></script><script id=a src=ends.js /></script>b</body>\n",
                 format!("<body><script id=\"a\">{script}</script>b<script>{script}</script></body>\n"),
             ),
+            // A module runs after the page is read, wherever it is.
+            (
+                "<body><script type=module async src=ends.js></script>b</body>",
+                format!("<body><script type=\"module\">{script}</script>b</body>"),
+            ),
             (
                 "<link rel=stylesheet href=ends.css />",
                 "<style>a::after { content: '<\\/STYLE><\\/style>' }\n</style>".to_owned(),
             ),
         ]) {
             assert_eq!(bundled(body), Ok(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn each_attribute_of_images_and_media_becomes_data() {
+        for attribute in [
+            "img src",
+            "input src",
+            "image href",
+            "image xlink:href",
+            "video poster",
+            "video src",
+            "audio src",
+            "source src",
+            "track src",
+            "body background",
+        ] {
+            let found = bundled(&format!("<{attribute}=img/dot.svg>"));
+            assert_eq!(found, Ok(format!("<{attribute}=\"{DOT}\">")));
         }
     }
 
@@ -614,6 +640,10 @@ mod tests {
             ("<script src='..'></script>", "`..` is outside of the directory of the page"),
             ("<script src='img'></script>", "cannot read `img`: not a file"),
             ("<img srcset='a.png, https://a.example/b.png 2x'>", "files in `srcset` cannot become part of the page"),
+            ("<source srcset='https://b.example/x 2x'>", forbidden),
+            ("<img src=img/absent.SVG>", "cannot read `img/absent.SVG`"),
+            ("<script type=text/javascript>fetch('https://b.example/x')</script>", forbidden),
+            ("<img src='https&#X3A;//b.example/x'>", forbidden),
             ("<img src=' https://b.example/x'>", forbidden),
             ("<img src = https://b.example/x>", forbidden),
             ("<img src='https&colon;//b.example/x'>", forbidden),

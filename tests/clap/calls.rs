@@ -232,6 +232,11 @@ async fn no_value_is_taken_for_something_else() {
         // Unescaped positional arguments follow.
         (leaf(vec![option("1.."), Arg::new("y"), Arg::new("z").last(true)]), json!({"x": ["a"], "y": "b"}), unknown),
         (leaf(vec![option("1.."), Arg::new("z").last(true)]), json!({"x": ["a"], "z": "b"}), "--x a -- b"),
+        (
+            leaf(vec![Arg::new("x").action(ArgAction::Append).value_terminator(";"), Arg::new("y")]),
+            json!({"x": ["a", "b"], "y": "c"}),
+            "-- a b ; c",
+        ),
         // A delimiter within a value.
         (
             leaf(vec![option("1..").action(ArgAction::Append).value_delimiter(',')]),

@@ -71,6 +71,16 @@ fn the_command_line_is_otherwise_unchanged() {
     }
 }
 
+/// A folder cannot be read.
+#[test]
+fn a_stream_that_fails_is_an_error_of_the_program() {
+    let folder = fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let found = Command::new(PROGRAM).arg("--mcp").stdin(folder).output().unwrap();
+    let error = String::from_utf8(found.stderr).unwrap();
+    assert_eq!(found.status.code(), Some(1), "{error}");
+    assert!(error.lines().any(|line| line.starts_with("error: ")), "{error}");
+}
+
 /// Waits until the program has written the ids of itself and its child.
 fn ids(file: &Path) -> Vec<String> {
     let end = Instant::now() + Duration::from_secs(30);

@@ -72,6 +72,14 @@ async fn an_argument_becomes_a_property() {
             option("x").value_delimiter(',').default_value("1,2").value_parser(value_parser!(i64)),
             json!({"type": "array", "items": {"type": "integer"}, "default": [1, 2]}),
         ),
+        (
+            option("x").value_parser([PossibleValue::new("a").help("First")]).help("Help"),
+            json!({"type": "string", "enum": ["a"], "description": "Help\n- `a`: First"}),
+        ),
+        // No call could succeed without it.
+        (option("x").hide(true).required(true), json!({"type": "string"})),
+        (option("x").hide_short_help(true), json!({"type": "string"})),
+        (option("x").hide_short_help(true).hide_long_help(true), Value::Null),
         (option("x").hide(true), Value::Null),
         (option("x").num_args(1..).allow_hyphen_values(true), Value::Null),
         (option("x").action(ArgAction::HelpLong), Value::Null),

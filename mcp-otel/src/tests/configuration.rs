@@ -55,6 +55,7 @@ fn variables_choose_what_is_exported() {
         (&[][..], &*program),
         (&[("OTEL_SERVICE_NAME", "fruit")], "service fruit, "),
         (&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=fruit")], "service fruit, "),
+        (&[("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")], &*program),
         (&[("OTEL_TRACES_EXPORTER", "")], "spans off, metrics off\n"),
         (&[("OTEL_TRACES_EXPORTER", "none")], "spans propagated, metrics off\n"),
         (&[("OTEL_PROPAGATORS", "")], "spans off, metrics off\n"),
@@ -64,6 +65,16 @@ fn variables_choose_what_is_exported() {
         (&[otlp, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")], both),
         (&[otlp, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], &grpc),
         (&[otlp, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")], &unsupported("http/json")),
+        // The protocol of a signal takes precedence.
+        (
+            &[
+                otlp,
+                ("OTEL_METRICS_EXPORTER", "none"),
+                ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+                ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ],
+            "spans exported, metrics off\n",
+        ),
         (&[otlp, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "")], both),
         (&[otlp, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem")], "`OTEL_EXPORTER_OTLP_CERTIFICATE` is not supported\n"),
         (

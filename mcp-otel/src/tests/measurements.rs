@@ -128,6 +128,46 @@ async fn prometheus_reads_the_same_measurements() {
     }
 }
 
+/// The error of a prompt has a code, and a tool has none.
+#[tokio::test]
+#[cfg(feature = "prometheus")]
+async fn measurements_name_prompts_and_codes_of_errors() {
+    let prometheus = Prometheus::new();
+    let telemetry = otel(trace::Spans::Off).with_prometheus(&prometheus);
+    let mut client = client(Server::empty("prompts", "1.0.0").with::<describe>().telemetry(telemetry));
+    client.prompt("describe", json!({"what": "it"})).await.unwrap();
+    client.request("prompts/get", json!({"name": "describe"})).await.unwrap_err();
+    let text = prometheus.text();
+    let count = |label: &str| text.lines().filter(|line| line.contains("_count{") && line.contains(label)).count();
+    assert_eq!(count("gen_ai_prompt_name=\"describe\""), 2, "{text}");
+    assert_eq!(count("rpc_response_status_code=\"-32602\""), 1, "{text}");
+    assert!(text.contains("# TYPE mcp_server_buffer_usage_bytes gauge\n"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn values_of_labels_are_escaped() {
+    let prometheus = Prometheus::new();
+    let mut attributes = [const { ("", None) }; 10];
+    attributes[0] = ("name", Some("a\\b\"c\nd"));
+    prometheus.record(DurationMetric::Stream, &attributes, std::time::Duration::ZERO);
+    let text = prometheus.text();
+    assert!(text.contains(r#"_count{name="a\\b\"c\nd"} 1"#), "{text}");
+}
+
+/// Tasks and streams last longer than operations.
+#[test]
+#[cfg(feature = "prometheus")]
+fn long_durations_have_buckets_of_their_own() {
+    let prometheus = Prometheus::new();
+    let no_attributes = [const { ("", None) }; 10];
+    for (metric, name) in [(DurationMetric::Task, "task"), (DurationMetric::Stream, "stream")] {
+        prometheus.record(metric, &no_attributes, std::time::Duration::from_secs(3 * 3600));
+        let line = format!("mcp_server_{name}_duration_seconds_bucket{{le=\"28800\"}} 1\n");
+        assert!(prometheus.text().contains(&line), "{line}");
+    }
+}
+
 /// Telemetry that records each operation as those of clients and tasks as well, and all sessions as timed out.
 #[cfg(feature = "prometheus")]
 struct Everything(Otel);

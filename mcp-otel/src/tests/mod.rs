@@ -401,6 +401,30 @@ fn a_span_can_be_renamed_after_it_was_entered() {
     assert_eq!(names, ["text", "value"]);
 }
 
+/// Spans of libraries often describe details at this level.
+#[test]
+fn spans_of_level_debug_are_not_exported() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = listen(Registry::default().with(spans.layer()));
+    tracing::debug_span!("detail").in_scope(|| ());
+    tracing::info_span!("step").in_scope(|| ());
+    let names: Vec<_> = exporter.get_finished_spans().unwrap().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["step"]);
+}
+
+/// The exporter of batches would otherwise wait for more spans, beyond the end of the program.
+#[test]
+fn spans_are_exported_at_the_end_of_a_server() {
+    use opentelemetry::trace::{Span as _, Tracer as _, TracerProvider as _};
+
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter.clone()).build();
+    provider.tracer("test").start("last").end();
+    drop(otel(trace::Spans::export(provider.clone(), Arc::new(Sampler::AlwaysOn))));
+    assert_eq!(exporter.get_finished_spans().unwrap().len(), 1);
+    drop(provider);
+}
+
 /// Collects the field `trace_id` of spans, as a log does.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
