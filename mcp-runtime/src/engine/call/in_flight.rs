@@ -135,13 +135,15 @@ impl InFlight {
 
 /// Entries by the ids of their requests.
 ///
-/// It has no bound of its own: the limits on calls and listeners are checked before an entry is added. The entries are
-/// boxed, since most sessions never have one.
+/// It has no bound of its own: the limits on calls and listeners are checked before an entry is added.
 #[derive(Debug)]
 struct Table<T> {
-    entries: Mutex<Option<Box<HashMap<Id, T>>>>,
+    entries: Mutex<Entries<T>>,
     count: AtomicUsize,
 }
+
+/// Boxed, since most sessions never have an entry.
+type Entries<T> = Option<Box<HashMap<Id, T>>>;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
@@ -187,7 +189,7 @@ impl<T> Table<T> {
         entries
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Box<HashMap<Id, T>>>> {
+    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
