@@ -354,6 +354,19 @@ async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
     assert!(log.all().contains("the response is larger than 16 KiB"), "{}", log.all());
 }
 
+#[tokio::test]
+async fn identifiers_of_clients_have_at_most_512_bytes() {
+    let world = World::new().await;
+    let host = TestIssuer::start().await;
+    for (length, status) in [(512, 200), (513, 400)] {
+        let id = format!("{}/{}", host.url, "x".repeat(length - host.url.len() - 1));
+        let document = json!({"client_id": id, "client_name": "Documented", "redirect_uris": [REDIRECT]});
+        host.respond(move |_| Reply::Json(document.clone()));
+        let page = world.authorize(&mut Browser::default(), &[("client_id", &id)]).await;
+        assert_eq!(page.status, status, "{length}: {page:?}");
+    }
+}
+
 /// Clients forget their credentials after `invalid_client`, and an outage of their own website is no reason.
 #[tokio::test]
 async fn the_last_document_remains_in_use_while_its_host_does_not_respond() {
