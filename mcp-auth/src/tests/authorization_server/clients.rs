@@ -281,6 +281,11 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
     let code = world.code(&[("client_id", &id)]).await;
     assert_eq!(world.exchange(&code, &[("client_id", &id)]).await.status, 200);
     assert_eq!(host.received("/client.json").len(), 1, "the document is fetched once");
+    let (parallel, parallel_id) = document(|_| {}).await;
+    let (mut left, mut right) = (Browser::default(), Browser::default());
+    let changes = [("client_id", parallel_id.as_str())];
+    let (left, right) = tokio::join!(world.authorize(&mut left, &changes), world.authorize(&mut right, &changes));
+    assert_eq!((left.status, right.status, parallel.received("/client.json").len()), (200, 200, 1));
     world.clock.advance(Duration::from_secs(3601));
     world.authorize(&mut browser, &[("client_id", &id)]).await;
     assert_eq!(host.received("/client.json").len(), 2, "after an hour, it is fetched again");

@@ -429,7 +429,7 @@ fn respond(issuer: &TestIssuer, provider: Arc<Mutex<Provider>>) {
                 },
             ),
             "/me" => match provider.token {
-                Some((401, _)) => Reply::Raw("HTTP/1.1 401 Unauthorized".to_owned(), Vec::new()),
+                Some((status @ (401 | 403), _)) => Reply::Raw(format!("HTTP/1.1 {status} Error"), Vec::new()),
                 _ => Reply::Json(provider.user),
             },
             _ => super::issuer::not_found(),

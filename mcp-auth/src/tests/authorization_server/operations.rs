@@ -12,7 +12,12 @@ use mcp_runtime::backend::{RecordQuota, Records as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Browser, ISSUER, Reaction, World, clients::document, form, records::stored};
+use super::{
+    Browser, ISSUER, REDIRECT, Reaction, World,
+    clients::document,
+    form,
+    records::{age_records, stored},
+};
 use crate::{
     claims::system_time,
     jose::Jws,
@@ -178,7 +183,63 @@ async fn a_grant_ends_that_is_not_refreshed() {
             status,
             "{grant_idle_timeout:?}"
         );
+        let page = account(&world, &mut Browser::default()).await;
+        assert_eq!(page.body.contains("There are none."), status == 400, "{page:?}");
     }
+}
+
+/// The user cannot end what is no access any more.
+#[tokio::test]
+async fn a_grant_without_a_refresh_token_ends_with_its_access_token() {
+    let world = World::new().await;
+    let client = world.register(&json!({"redirect_uris": [REDIRECT]})).await.json();
+    let client = [("client_id", client["client_id"].as_str().unwrap())];
+    let tokens = world.exchange(&world.code(&client).await, &client).await.json();
+    assert_eq!((&tokens["expires_in"], tokens.get("refresh_token")), (&json!(600), None), "{tokens}");
+    for (seconds, ended) in [(570, false), (31, true)] {
+        world.clock.advance(SECOND * seconds);
+        let page = account(&world, &mut Browser::default()).await;
+        assert_eq!(page.body.contains("There are none."), ended, "{page:?}");
+    }
+}
+
+/// The clock of another process may be behind, so that it accepts a token after its expiry.
+#[tokio::test]
+async fn what_has_ended_is_announced_for_longer_than_its_tokens_are_valid() {
+    let (one, two) = replicas().await;
+    let tokens = one.tokens().await;
+    one.server.revoke_grants("ada").await.unwrap();
+    age_records(SECOND * 620).await;
+    assert_eq!(accepted(&two, &[&tokens]).await, [false]);
+}
+
+/// A registration that expires before the login ends it.
+#[tokio::test]
+async fn a_registration_outlives_the_logins_of_its_client() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let world = World::with(|builder| builder.login_lifetime(DAY * 200)).await;
+    let metadata = json!({"redirect_uris": [REDIRECT], "grant_types": ["authorization_code", "refresh_token"]});
+    let client = world.register(&metadata).await.json();
+    let client = [("client_id", client["client_id"].as_str().unwrap())];
+    let tokens = world.exchange(&world.code(&client).await, &client).await.json();
+    age_records(DAY * 100).await;
+    let parameters = [("grant_type", "refresh_token"), ("refresh_token", tokens["refresh_token"].as_str().unwrap())];
+    let refreshed = world.token(&[&parameters[..], &client].concat()).await;
+    assert_eq!(refreshed.status, 200, "{refreshed:?}");
+}
+
+/// A refresh token that is not used ends before the grant does.
+#[tokio::test]
+async fn introspection_states_when_a_refresh_token_ends_that_is_not_used() {
+    let world = World::with(|builder| builder.grant_idle_timeout(Some(HOUR))).await;
+    let client = [("client_id", "web"), ("client_secret", "a web secret")];
+    let tokens = world.exchange(&world.code(&client[..1]).await, &client).await.json();
+    let body = form(&[client[0], client[1], ("token", tokens["refresh_token"].as_str().unwrap())]);
+    let ask = async || world.send("POST", "/introspect", &[], &body).await.json();
+    let left = ask().await["exp"].as_f64().unwrap() - world.clock.unix();
+    assert!((left - HOUR.as_secs_f64()).abs() < 60.0, "{left}");
+    world.clock.advance(HOUR);
+    assert_eq!(ask().await, json!({"active": false}));
 }
 
 /// The lock of a grant is released if the author's function panics.

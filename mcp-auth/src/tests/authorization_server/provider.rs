@@ -127,6 +127,11 @@ async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
                 assert_eq!((response.status, response.header("retry-after")), (503, "5"));
             }
         }
+        if !has_refresh_tokens {
+            // Some providers limit the number of requests with this status.
+            world.provider(|provider| provider.token = Some((403, Value::Null)));
+            assert_eq!(world.refresh(token).await.json()["error"], "temporarily_unavailable");
+        }
         world.provider(|provider| provider.token = None);
         let refreshed = world.refresh(token).await.json();
         let status = if has_refresh_tokens { 400 } else { 401 };

@@ -36,6 +36,8 @@ async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
     assert_eq!((&tokens["scope"], tokens.get("refresh_token")), (&json!("notes:read notes:audit"), None));
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
     assert_eq!(identity.principal(), format!("{ISSUER}#client:robot"));
+    let spaced = request("robot", "a robot secret", " notes:read  notes:audit ").await;
+    assert_eq!(spaced.json()["scope"], "notes:read notes:audit", "{spaced:?}");
 }
 
 #[tokio::test]
