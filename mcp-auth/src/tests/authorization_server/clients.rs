@@ -64,6 +64,7 @@ async fn registrations_are_checked() {
         (&[("content-type", "text/plain")], 415),
         (&[("content-type", "application/x-www-form-urlencoded")], 415),
         (&[("content-type", "Application/JSON; charset=utf-8")], 201),
+        (&[("content-type", "application/json ; charset=utf-8")], 201),
     ] {
         assert_eq!(world.send("POST", "/register", headers, &valid).await.status, status, "{headers:?}");
     }
@@ -180,6 +181,18 @@ async fn registrations_from_a_proxy_are_not_those_of_one_sender() {
             assert_eq!(response.status, if index < 20 { 201 } else { status }, "{resource} {sender} {index}");
         }
     }
+}
+
+/// Without a proxy, the addresses are those of the senders.
+#[tokio::test]
+async fn without_a_proxy_registrations_from_a_private_network_are_counted_by_sender() {
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let world = World::start("http://localhost/mcp", [7; 32], |builder| builder).await;
+    let register = async |sender: &str| world.send_from(sender, "POST", "/register", &[JSON], &metadata).await.status;
+    for index in 0..21 {
+        assert_eq!(register("127.0.0.1:1").await, if index < 20 { 201 } else { 429 }, "{index}");
+    }
+    assert_eq!(register("10.0.0.1:1").await, 201);
 }
 
 /// An attacker gains nothing from registering at several processes.

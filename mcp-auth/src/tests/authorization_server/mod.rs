@@ -64,8 +64,8 @@ struct Provider {
 }
 
 /// An authorization server with its provider.
-pub(super) struct World {
-    pub(super) server: AuthorizationServer,
+pub(crate) struct World {
+    pub(crate) server: AuthorizationServer,
     routes: Arc<dyn AuthorizationRoutes>,
     pub(super) issuer: TestIssuer,
     provider: Arc<Mutex<Provider>>,
@@ -123,7 +123,7 @@ pub(super) fn hash(text: &str) -> String {
 }
 
 impl World {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|builder| builder).await
     }
 

@@ -19,6 +19,7 @@ use super::{
     records::{age_records, stored},
 };
 use crate::{
+    ConfiguredClient,
     claims::system_time,
     jose::Jws,
     tests::{RESOURCE, log::Log},
@@ -186,6 +187,16 @@ async fn a_grant_ends_that_is_not_refreshed() {
         let page = account(&world, &mut Browser::default()).await;
         assert_eq!(page.body.contains("There are none."), status == 400, "{page:?}");
     }
+}
+
+#[tokio::test]
+async fn the_account_page_shows_identifiers_as_text() {
+    let client = ConfiguredClient::public("<b>a&copy", "The App", [REDIRECT]).unwrap();
+    let world = World::with(|builder| builder.with_client(client)).await;
+    let client = [("client_id", "<b>a&copy")];
+    assert_eq!(world.exchange(&world.code(&client).await, &client).await.status, 200);
+    let page = account(&world, &mut Browser::default()).await;
+    assert!(page.body.contains("<code>&lt;b&gt;a&amp;copy</code>"), "{page:?}");
 }
 
 /// The user cannot end what is no access any more.
@@ -422,11 +433,24 @@ async fn without_tls_a_login_that_the_user_has_refused_has_ended() {
 async fn the_account_page_ends_no_login_of_a_client() {
     let world = World::new().await;
     let mut browser = Browser::default();
-    let page = world.authorize(&mut browser, &[]).await;
+    // Their cookies take the space that there is for cookies of logins.
+    let state = "x".repeat(942);
+    let page = world.authorize(&mut browser, &[("state", &state)]).await;
     let login = world.answer(&mut browser, &page, "approve").await;
+    for _ in 0..3 {
+        world.answer(&mut browser, &page, "approve").await;
+    }
+    let logins = |browser: &Browser| {
+        let cookies = browser.0.iter().filter(|(name, _)| name.contains("mcp-login-"));
+        cookies.map(|(name, value)| (name.clone(), value.len())).collect::<Vec<_>>()
+    };
+    let before = logins(&browser);
+    let length: usize = before.iter().map(|(_, length)| length).sum();
+    assert!((7500..=7800).contains(&length), "{before:?}");
     for _ in 0..40 {
         world.visit(&mut browser, "GET", "/authorize/account", "").await;
     }
+    assert_eq!(logins(&browser), before);
     assert_eq!(account(&world, &mut browser).await.status, 200);
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     assert!(response.parameter("code").is_some(), "{response:?}");
