@@ -121,6 +121,13 @@ mod tests {
     }
 
     #[test]
+    fn an_origin_ends_before_path_and_query() {
+        for url in ["https://a.example:444", "https://a.example:444/x?y/z", "https://a.example:444?y/z"] {
+            assert_eq!(SecureUrl::parse(url).expect("a valid URL").origin(), "https://a.example:444", "{url}");
+        }
+    }
+
+    #[test]
     fn urls_are_compared_after_normalization() {
         for (left, right, same) in [
             ("https://A.example/x", "HTTPS://a.example:443/x", true),

@@ -246,7 +246,14 @@ mod tests {
             "kty": "EC", "crv": "P-256",
             "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs", "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA",
         });
+        // No standard has an example of this curve.
+        let p384 = json!({
+            "kty": "EC", "crv": "P-384",
+            "x": "tbxFSLqo12ROehUy41awcOvGPvrjAK48zMDvPW6tp9pzlU61Oc0TMNPtsXz0j-AN",
+            "y": "s0D4X5Hi0ComXOJX0Pl1jle3uTkeE_k62BO1eCNnBl8_u1koF1W66hSpPUvb5D1Z",
+        });
         for (key, expected) in [
+            (p384, "Vm7frClTpNjkcm4fMbcSQrw1L8TIkH12teRMg-pJXU4"),
             (rsa, "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"),
             (ed25519, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"),
             (p256, "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"),

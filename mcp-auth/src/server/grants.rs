@@ -284,3 +284,26 @@ pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Res
     let token = RefreshToken { grant: grant.to_owned(), generation };
     Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, pause, sleep};
+
+    use super::*;
+    use crate::tests::authorization_server::World;
+
+    /// The lock of a process that has stopped expires earlier.
+    #[tokio::test]
+    async fn other_requests_wait_for_as_long_as_the_provider_takes() {
+        const WORK: Duration = Duration::from_secs(15);
+        let server = World::new().await.server.upstream_tokens().0;
+        pause();
+        let began_at = Instant::now();
+        let next = async {
+            sleep(Duration::from_secs(1)).await;
+            exclusively(&server, "grant", async move { began_at.elapsed() }).await.unwrap()
+        };
+        let (worked, waited) = tokio::join!(exclusively(&server, "grant", sleep(WORK)), next);
+        assert!(worked.is_ok() && waited >= WORK, "{waited:?}");
+    }
+}

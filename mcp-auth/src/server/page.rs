@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn names_are_short_and_have_no_invisible_characters() {
-        let long = "x".repeat(61);
+        let (long, umlauts) = ("x".repeat(61), "ü".repeat(60));
         for (name, expected) in [
             (Some("Claude Code"), "Claude Code".to_owned()),
             (Some("  a \n\t b  "), "a b".to_owned()),
@@ -367,6 +367,7 @@ mod tests {
             (Some(""), "An application without a name".to_owned()),
             (None, "An application without a name".to_owned()),
             (Some(long.as_str()), format!("{}…", "x".repeat(60))),
+            (Some(umlauts.as_str()), umlauts.clone()),
         ] {
             assert_eq!(display_name(name), expected, "{name:?}");
         }

@@ -160,6 +160,7 @@ mod tests {
             ("http://[::1]:3000/callback", "http://[::1]:4000/callback", true),
             ("http://127.0.0.1:3000/callback", "http://localhost:3000/callback", false),
             ("http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/other", false),
+            ("http://127.0.0.1:3000/callback", "http://127.0.0.1:4000/callback?x", false),
             ("http://127.0.0.1:3000/callback", "https://127.0.0.1:3000/callback", false),
             ("https://localhost:3000/callback", "https://localhost:4000/callback", false),
             ("http://[::1]/callback", "http://[::1]evil.example/callback", false),

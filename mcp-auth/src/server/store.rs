@@ -335,6 +335,17 @@ mod tests {
         assert_eq!(other.await.unwrap(), Ok(()));
     }
 
+    /// Otherwise, a third request could proceed at the same time as that of the other process.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_has_expired_releases_none_of_another_process() {
+        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]], "").unwrap(), "");
+        let expired = store.lock("ada").await.unwrap();
+        tokio::time::sleep(LOCK_LIFETIME).await;
+        let _other = store.lock("ada").await.unwrap();
+        expired.release().await;
+        assert!(store.records().get(&store.key("lock", "ada")).await.unwrap().is_some());
+    }
+
     /// An attacker with access to the store cannot give a user the grant of another one.
     #[tokio::test]
     async fn a_record_cannot_be_moved_to_another_key() {

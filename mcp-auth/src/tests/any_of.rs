@@ -77,6 +77,9 @@ async fn refusals_are_combined() {
         let error = with_headers(&any, &[]).await.map(|_| ()).unwrap_err();
         assert_eq!(refusal(&error), expected);
     }
+    let sooner = Fixed("", || Err(AuthenticationError::unavailable(Duration::from_secs(3), "busy")));
+    let error = with_headers(&AnyOf::new(sooner).or(UNAVAILABLE), &[]).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error.kind(), Kind::Unavailable { retry_after, .. } if retry_after.as_secs() == 3), "{error:?}");
     let error = with_headers(&AnyOf::new(INVALID).or(UNAVAILABLE), &[]).await.map(|_| ()).unwrap_err();
     let Kind::Unavailable { retry_after, .. } = error.kind() else { panic!("{error:?}") };
     assert_eq!((retry_after.as_secs(), error.message()), (9, "invalid; unavailable"));

@@ -126,6 +126,32 @@ async fn the_file_is_read_again_when_it_changes() {
     assert_eq!(accepted().await, (false, false), "an empty array revokes all keys");
 }
 
+/// Tools that copy a file may keep its time, and the clock of a file system may be coarse.
+#[tokio::test]
+async fn a_file_that_was_replaced_is_read_again_although_its_time_is_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, next) = (directory.path().join("keys.json"), directory.path().join("next.json"));
+    let [first, second] = ["a", "b"].map(|name| NewApiKey::generate(name).unwrap());
+    let time = SystemTime::now() - Duration::from_secs(60);
+    let write_at = |path: &Path, keys: &[&NewApiKey]| {
+        write(path, keys);
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    write_at(&path, &[&first]);
+    let clock = Clock::default();
+    let keys = ApiKeys::file_with(path.clone(), clock.clone()).unwrap();
+    write_at(&path, &[&first, &second]);
+    clock.advance(Duration::from_secs(1));
+    assert!(bearer(&keys, second.secret()).await.is_ok(), "the length has changed");
+    if cfg!(unix) {
+        let third = NewApiKey::generate("c").unwrap();
+        write_at(&next, &[&first, &third]);
+        fs::rename(&next, &path).unwrap();
+        clock.advance(Duration::from_secs(1));
+        assert!(bearer(&keys, second.secret()).await.is_err(), "it is another file");
+    }
+}
+
 #[test]
 fn an_unusable_file_prevents_the_start() {
     let directory = tempfile::tempdir().unwrap();

@@ -170,6 +170,16 @@ async fn an_unusable_issuer_is_unavailable_and_not_cached() {
 }
 
 #[tokio::test]
+async fn the_clocks_of_issuer_and_server_may_differ_by_less_than_a_minute() {
+    for changes in [json!({"exp": now() - 50}), json!({"nbf": now() + 50})] {
+        let (issuer, introspection, _) = start(basic(), TIMEOUT).await;
+        let response = active(changes.clone());
+        issuer.respond(move |_| Reply::Json(response.clone()));
+        assert!(bearer(&introspection, "opaque").await.is_ok(), "{changes}");
+    }
+}
+
+#[tokio::test]
 async fn active_tokens_are_cached_but_not_beyond_their_expiry() {
     for (response, cached_for) in [
         (active(json!({"exp": now() + 30})), 30),

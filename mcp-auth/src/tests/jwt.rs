@@ -54,6 +54,7 @@ async fn variants_of_valid_tokens_are_accepted() {
         (json!({"kid": null}), json!({})),
         (json!({"alg": "Ed25519"}), json!({})),
         (json!({}), json!({"token_use": "access"})),
+        (json!({}), json!({"token_use": "access_token"})),
         (json!({}), json!({"aud": ["https://other.example", RESOURCE]})),
         (json!({}), json!({"exp": exp})),
         // The clocks of issuer and server differ by less than a minute.

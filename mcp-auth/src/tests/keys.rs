@@ -98,6 +98,11 @@ async fn an_unusable_issuer_prevents_the_start() {
             keys(),
             "the metadata is of the issuer `https://other.example`",
         ),
+        (
+            Box::new(|url| Reply::Json(json!({"issuer": format!("{url}/"), "jwks_uri": format!("{url}/keys")}))),
+            keys(),
+            "issuers are compared exactly, including a final `/`",
+        ),
         (Box::new(metadata(json!({"issuer": null}))), keys(), "the metadata has no `issuer`"),
         (Box::new(metadata(json!({"jwks_uri": null}))), keys(), "no `jwks_uri`"),
         (
@@ -253,6 +258,36 @@ async fn a_failing_issuer_does_not_lock_out_known_keys() {
 }
 
 #[tokio::test]
+async fn a_failing_issuer_is_asked_once_in_ten_seconds() {
+    let (known, unknown) = (Signer::p256("known"), Signer::p256("unknown"));
+    let issuer = TestIssuer::with_keys(&[&known]).await;
+    let (jwt, clock) = discover(&issuer).await.unwrap();
+    issuer.respond(|_| Reply::Close);
+    clock.advance(Duration::from_secs(11));
+    for _ in 0..3 {
+        let error = bearer(&jwt, &token(&issuer, &unknown)).await.unwrap_err();
+        assert_eq!(error.message(), "the keys of the issuer are temporarily unavailable");
+    }
+    assert_eq!(issuer.received("/keys").len(), 2);
+    issuer.publish(&[&known]);
+    clock.advance(Duration::from_secs(11));
+    let error = bearer(&jwt, &token(&issuer, &unknown)).await.unwrap_err();
+    assert_eq!(refusal(&error), UNKNOWN_KEY, "the outage is over");
+}
+
+#[tokio::test]
+async fn an_issuer_may_publish_a_hundred_keys() {
+    let (last, ignored) = (Signer::p256("last"), Signer::p256("ignored"));
+    let mut keys: Vec<Value> = (0..99).map(|_| json!({"kty": "oct", "k": "AA"})).collect();
+    keys.extend([last.jwk(), ignored.jwk()]);
+    let jwt =
+        Jwt::keys("https://id.example.com", json!({"keys": keys}).to_string().parse().unwrap()).resource(RESOURCE);
+    for (signer, accepted) in [(&last, true), (&ignored, false)] {
+        assert_eq!(bearer(&jwt, &signer.token(&claims(json!({})))).await.is_ok(), accepted);
+    }
+}
+
+#[tokio::test]
 async fn verified_tokens_are_not_accepted_longer_than_their_keys() {
     let signer = Signer::p256("a");
     let issuer = TestIssuer::with_keys(&[&signer]).await;
@@ -307,4 +342,9 @@ async fn moved_keys_are_found_through_the_metadata() {
     });
     clock.advance(Duration::from_secs(11));
     bearer(&jwt, &token(&issuer, &new)).await.unwrap();
+    let requests = issuer.received("/keys").len();
+    clock.advance(Duration::from_secs(11));
+    let error = bearer(&jwt, &token(&issuer, &old)).await.unwrap_err();
+    assert_eq!(refusal(&error), UNKNOWN_KEY);
+    assert_eq!((issuer.received("/moved").len(), issuer.received("/keys").len()), (2, requests));
 }

@@ -83,6 +83,7 @@ async fn a_machine_authenticates_with_an_assertion_and_each_refusal_says_why() {
         ("no expiry", assertion(json!({"exp": null})), refused("it does not expire")),
         ("expired", assertion(json!({"exp": now() - 61})), refused("the token has expired")),
         ("expired within the leeway", assertion(json!({"exp": now() - 30})), None),
+        ("ten minutes by a clock that is ahead", assertion(json!({"exp": now() + 630})), None),
         ("too long", assertion(json!({"exp": now() + 720})), refused("it expires later than in 10 minutes")),
         ("not yet", assertion(json!({"nbf": now() + 120})), refused("the token is not valid yet")),
         ("another key", sign(&stranger, "worker", &json!({})), refused("the signature of the token is invalid")),
@@ -308,9 +309,17 @@ async fn published_keys_are_cached_and_fetched_again_if_an_assertion_names_anoth
     // An assertion that names a known key causes no request, whether it is valid or not.
     world.clock.advance(Duration::from_secs(61));
     assert_eq!((revoke(&new).await, revoke(&Signer::p256("new")).await, fetched()), (200, 401, 2));
+    // An assertion that names none may be of a key that has replaced one without a name.
+    let [unnamed, next] = [(); 2].map(|()| Signer::p256("").without_id());
+    for (signer, requests) in [(&unnamed, 3), (&next, 4)] {
+        *published.lock().unwrap() = Some(jwks(&[&new, signer]));
+        world.clock.advance(Duration::from_secs(61));
+        assert_eq!((revoke(signer).await, fetched()), (200, requests));
+    }
+    world.clock.advance(Duration::from_secs(61));
     // Known keys remain in use while the host does not respond.
     *published.lock().unwrap() = None;
-    assert_eq!((revoke(&old).await, revoke(&new).await, fetched()), (401, 200, 3));
+    assert_eq!((revoke(&old).await, revoke(&new).await, fetched()), (401, 200, 5));
 }
 
 /// A stranger names unknown keys while all requests of its address wait.

@@ -299,6 +299,32 @@ async fn the_oldest_logins_of_a_browser_end_if_their_cookies_are_too_long() {
     assert!(response.parameter("code").is_some(), "the newest one succeeds: {response:?}");
 }
 
+/// A browser drops a cookie that is too long, and the user would be told after the login that it was not started there.
+#[tokio::test]
+async fn a_request_that_fits_in_no_cookie_is_refused_before_the_login() {
+    let world = World::new().await;
+    let redirect = format!("https://app.example/{}", "x".repeat(1000));
+    let registered = world.register(&json!({"redirect_uris": [redirect]})).await.json();
+    let id = registered["client_id"].as_str().unwrap();
+    let client = [("client_id", id), ("redirect_uri", redirect.as_str())];
+    // Each character has two in JSON.
+    let state = "\"".repeat(1024);
+    let too_long = [client[0], client[1], ("state", state.as_str())];
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &too_long).await;
+    let refused = world.answer(&mut browser, &page, "approve").await;
+    assert_eq!(refused.parameter("error").as_deref(), Some("invalid_request"), "{refused:?}");
+    assert!(world.log_in(&mut browser, &client).await.parameter("code").is_some());
+    // The user is not sent to a client that the operator does not know without a question, pushed or not.
+    let path = authorize_path(&too_long);
+    let pushed = world.send("POST", "/par", &[], path.split_once('?').unwrap().1).await.json();
+    let pushed = form(&[("client_id", id), ("request_uri", pushed["request_uri"].as_str().unwrap())]);
+    for path in [path, format!("/authorize?{pushed}")] {
+        let page = world.visit(&mut browser, "GET", &path, "").await;
+        assert_eq!((page.status, page.header("location")), (400, ""), "{page:?}");
+    }
+}
+
 #[tokio::test]
 async fn of_two_simultaneous_exchanges_of_a_code_neither_keeps_its_tokens() {
     let world = World::new().await;

@@ -64,6 +64,7 @@ async fn registrations_are_checked() {
         (&[("content-type", "text/plain")], 415),
         (&[("content-type", "application/x-www-form-urlencoded")], 415),
         (&[("content-type", "Application/JSON; charset=utf-8")], 201),
+        (&[("content-type", "application/json ; charset=utf-8")], 201),
     ] {
         assert_eq!(world.send("POST", "/register", headers, &valid).await.status, status, "{headers:?}");
     }
@@ -182,6 +183,18 @@ async fn registrations_from_a_proxy_are_not_those_of_one_sender() {
     }
 }
 
+/// Without a proxy, the addresses are those of the senders.
+#[tokio::test]
+async fn without_a_proxy_registrations_from_a_private_network_are_counted_by_sender() {
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let world = World::start("http://localhost/mcp", [7; 32], |builder| builder).await;
+    let register = async |sender: &str| world.send_from(sender, "POST", "/register", &[JSON], &metadata).await.status;
+    for index in 0..21 {
+        assert_eq!(register("127.0.0.1:1").await, if index < 20 { 201 } else { 429 }, "{index}");
+    }
+    assert_eq!(register("10.0.0.1:1").await, 201);
+}
+
 /// An attacker gains nothing from registering at several processes.
 #[tokio::test]
 async fn processes_that_share_a_store_count_registrations_together() {
@@ -281,6 +294,11 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
     let code = world.code(&[("client_id", &id)]).await;
     assert_eq!(world.exchange(&code, &[("client_id", &id)]).await.status, 200);
     assert_eq!(host.received("/client.json").len(), 1, "the document is fetched once");
+    let (parallel, parallel_id) = document(|_| {}).await;
+    let (mut left, mut right) = (Browser::default(), Browser::default());
+    let changes = [("client_id", parallel_id.as_str())];
+    let (left, right) = tokio::join!(world.authorize(&mut left, &changes), world.authorize(&mut right, &changes));
+    assert_eq!((left.status, right.status, parallel.received("/client.json").len()), (200, 200, 1));
     world.clock.advance(Duration::from_secs(3601));
     world.authorize(&mut browser, &[("client_id", &id)]).await;
     assert_eq!(host.received("/client.json").len(), 2, "after an hour, it is fetched again");
@@ -352,6 +370,19 @@ async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
     }
     assert!(other.received("/client.json").is_empty(), "redirects are not followed");
     assert!(log.all().contains("the response is larger than 16 KiB"), "{}", log.all());
+}
+
+#[tokio::test]
+async fn identifiers_of_clients_have_at_most_512_bytes() {
+    let world = World::new().await;
+    let host = TestIssuer::start().await;
+    for (length, status) in [(512, 200), (513, 400)] {
+        let id = format!("{}/{}", host.url, "x".repeat(length - host.url.len() - 1));
+        let document = json!({"client_id": id, "client_name": "Documented", "redirect_uris": [REDIRECT]});
+        host.respond(move |_| Reply::Json(document.clone()));
+        let page = world.authorize(&mut Browser::default(), &[("client_id", &id)]).await;
+        assert_eq!(page.status, status, "{length}: {page:?}");
+    }
 }
 
 /// Clients forget their credentials after `invalid_client`, and an outage of their own website is no reason.

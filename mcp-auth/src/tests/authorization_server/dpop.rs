@@ -1,11 +1,17 @@
 //! Tokens that are bound to keys of clients.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use mcp_runtime::auth::Authenticator as _;
+use mcp_runtime::{
+    auth::Authenticator as _,
+    backend::{MemoryRecords, Records as _},
+};
 use serde_json::{Value, json};
 
 use super::{Browser, REDIRECT, Reaction, VERIFIER, World, authorize_path, clients::document, consent, form, hash};
@@ -321,6 +327,25 @@ async fn proofs_contain_the_nonce_of_the_server() {
     let (path, pushing) = (authorize_path(&[]), proof(&one, &key, PAR, json!({"nonce": nonce})));
     let pushed = one.send("POST", "/par", &[("dpop", &pushing)], path.split_once('?').unwrap().1).await;
     assert_eq!((pushed.status, pushed.header("dpop-nonce")), (201, next), "{pushed:?}");
+}
+
+/// Resource servers elsewhere may need the same nonces and proofs.
+#[tokio::test]
+async fn the_key_of_nonces_and_the_records_of_proofs_can_be_those_of_others() {
+    let (key, records) = (key(), Arc::new(MemoryRecords::default()));
+    let options = |key: u8| Dpop::required().nonces_with_key([key; 32]).records(Arc::clone(&records));
+    let one = world(options(1)).await;
+    let [same, other] =
+        [options(1), options(2)].map(|options| one.replica(RESOURCE, [7; 32], |builder| builder.dpop(options)));
+    let (same, other) = (same.await, other.await);
+    let machine = [("grant_type", "client_credentials"), ("client_id", "robot"), ("client_secret", "a robot secret")];
+    let refused = ask(&one, &[&proof(&one, &key, TOKEN, json!({}))], &machine).await;
+    let nonce = refused.header("dpop-nonce");
+    for (world, status) in [(&other, 400), (&same, 200)] {
+        let proof = proof(&one, &key, TOKEN, json!({"nonce": nonce}));
+        assert_eq!(ask(world, &[&proof], &machine).await.status, status);
+    }
+    assert_eq!(records.list(crate::dpop::CLIENT_PROOFS, None, 10).await.unwrap().len(), 1);
 }
 
 /// Clients that ask for tokens leave room for the users of the resource.

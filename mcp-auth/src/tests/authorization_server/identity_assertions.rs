@@ -191,7 +191,7 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     let refused = present(&two, &assertion, &[]).await.json();
     assert!(refused["error_description"].as_str().unwrap().contains("were ended after it was issued"), "{refused}");
     // The clock of the provider may be ahead by a minute.
-    let ahead = present(&one, &sign(&one, &json!({"iat": now() + 3})), &[]).await;
+    let ahead = present(&one, &sign(&one, &json!({"iat": now() + 30})), &[]).await;
     assert_eq!(ahead.status, 400, "{ahead:?}");
     let later = get(&sign(&one, &json!({"iat": now() + 64}))).await;
     assert!(one.accepts(&later).await);
@@ -216,6 +216,26 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     let logout = signer.token_with(json!({"typ": "logout+jwt"}), &logout);
     let response = one.send("POST", "/authorize/backchannel-logout", &[], &form(&[("logout_token", &logout)])).await;
     assert_eq!((response.status, one.accepts(&later).await), (200, false), "{response:?}");
+}
+
+/// The record of a user would expire otherwise, and with it the time at which all access was ended.
+#[tokio::test]
+async fn the_record_of_a_user_is_prolonged_once_a_day_while_assertions_are_presented() {
+    let world = World::with(enabled).await;
+    let record = async || {
+        let records = stored(&world.records).await;
+        records.into_iter().find(|(key, _)| key.contains("/user/")).unwrap().1.value
+    };
+    let present = async |hours: u64| {
+        let issued = now() + hours * 3600;
+        let response = present(&world, &sign(&world, &json!({"iat": issued, "exp": issued + 300})), &[]).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        record().await
+    };
+    let first = present(0).await;
+    assert_eq!(present(0).await, first);
+    world.clock.advance(Duration::from_secs(25 * 3600));
+    assert_ne!(present(25).await, first);
 }
 
 #[tokio::test]

@@ -83,6 +83,8 @@ async fn a_logout_at_the_provider_ends_the_grants_of_the_session_or_of_the_user_
         (json!({"sub": null}), [false, true, true]),
         (json!({}), [false, true, true]),
         (json!({"sid": null}), [false, false, true]),
+        (json!({"sid": ""}), [false, false, true]),
+        (json!({"sub": ""}), [false, true, true]),
         (json!({"sid": "unknown"}), [true, true, true]),
         (json!({"sub": "bob"}), [true, true, true]),
         (json!({"sub": "bob", "sid": "third"}), [true, true, false]),

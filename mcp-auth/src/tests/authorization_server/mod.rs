@@ -64,8 +64,8 @@ struct Provider {
 }
 
 /// An authorization server with its provider.
-pub(super) struct World {
-    pub(super) server: AuthorizationServer,
+pub(crate) struct World {
+    pub(crate) server: AuthorizationServer,
     routes: Arc<dyn AuthorizationRoutes>,
     pub(super) issuer: TestIssuer,
     provider: Arc<Mutex<Provider>>,
@@ -123,7 +123,7 @@ pub(super) fn hash(text: &str) -> String {
 }
 
 impl World {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|builder| builder).await
     }
 
@@ -429,7 +429,7 @@ fn respond(issuer: &TestIssuer, provider: Arc<Mutex<Provider>>) {
                 },
             ),
             "/me" => match provider.token {
-                Some((401, _)) => Reply::Raw("HTTP/1.1 401 Unauthorized".to_owned(), Vec::new()),
+                Some((status @ (401 | 403), _)) => Reply::Raw(format!("HTTP/1.1 {status} Error"), Vec::new()),
                 _ => Reply::Json(provider.user),
             },
             _ => super::issuer::not_found(),

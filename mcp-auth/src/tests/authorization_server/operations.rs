@@ -12,8 +12,14 @@ use mcp_runtime::backend::{RecordQuota, Records as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Browser, ISSUER, Reaction, World, clients::document, form, records::stored};
+use super::{
+    Browser, ISSUER, REDIRECT, Reaction, World,
+    clients::document,
+    form,
+    records::{age_records, stored},
+};
 use crate::{
+    ConfiguredClient,
     claims::system_time,
     jose::Jws,
     tests::{RESOURCE, log::Log},
@@ -172,13 +178,79 @@ async fn a_grant_ends_that_is_not_refreshed() {
             tokens = world.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
             assert_eq!(accepted(&world, &[&tokens]).await, [true]);
         }
-        world.clock.advance(HOUR);
+        world.clock.advance(HOUR * 11 / 10);
         assert_eq!(
             world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status,
             status,
             "{grant_idle_timeout:?}"
         );
+        let page = account(&world, &mut Browser::default()).await;
+        assert_eq!(page.body.contains("There are none."), status == 400, "{page:?}");
     }
+}
+
+#[tokio::test]
+async fn the_account_page_shows_identifiers_as_text() {
+    let client = ConfiguredClient::public("<b>a&copy", "The App", [REDIRECT]).unwrap();
+    let world = World::with(|builder| builder.with_client(client)).await;
+    let client = [("client_id", "<b>a&copy")];
+    assert_eq!(world.exchange(&world.code(&client).await, &client).await.status, 200);
+    let page = account(&world, &mut Browser::default()).await;
+    assert!(page.body.contains("<code>&lt;b&gt;a&amp;copy</code>"), "{page:?}");
+}
+
+/// The user cannot end what is no access any more.
+#[tokio::test]
+async fn a_grant_without_a_refresh_token_ends_with_its_access_token() {
+    let world = World::new().await;
+    let client = world.register(&json!({"redirect_uris": [REDIRECT]})).await.json();
+    let client = [("client_id", client["client_id"].as_str().unwrap())];
+    let tokens = world.exchange(&world.code(&client).await, &client).await.json();
+    assert_eq!((&tokens["expires_in"], tokens.get("refresh_token")), (&json!(600), None), "{tokens}");
+    for (seconds, ended) in [(500, false), (200, true)] {
+        world.clock.advance(SECOND * seconds);
+        let page = account(&world, &mut Browser::default()).await;
+        assert_eq!(page.body.contains("There are none."), ended, "{page:?}");
+    }
+}
+
+/// The clock of another process may be behind, so that it accepts a token after its expiry.
+#[tokio::test]
+async fn what_has_ended_is_announced_for_longer_than_its_tokens_are_valid() {
+    let (one, two) = replicas().await;
+    let tokens = one.tokens().await;
+    one.server.revoke_grants("ada").await.unwrap();
+    age_records(SECOND * 620).await;
+    assert_eq!(accepted(&two, &[&tokens]).await, [false]);
+}
+
+/// A registration that expires before the login ends it.
+#[tokio::test]
+async fn a_registration_outlives_the_logins_of_its_client() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let world = World::with(|builder| builder.login_lifetime(DAY * 200)).await;
+    let metadata = json!({"redirect_uris": [REDIRECT], "grant_types": ["authorization_code", "refresh_token"]});
+    let client = world.register(&metadata).await.json();
+    let client = [("client_id", client["client_id"].as_str().unwrap())];
+    let tokens = world.exchange(&world.code(&client).await, &client).await.json();
+    age_records(DAY * 100).await;
+    let parameters = [("grant_type", "refresh_token"), ("refresh_token", tokens["refresh_token"].as_str().unwrap())];
+    let refreshed = world.token(&[&parameters[..], &client].concat()).await;
+    assert_eq!(refreshed.status, 200, "{refreshed:?}");
+}
+
+/// A refresh token that is not used ends before the grant does.
+#[tokio::test]
+async fn introspection_states_when_a_refresh_token_ends_that_is_not_used() {
+    let world = World::with(|builder| builder.grant_idle_timeout(Some(HOUR))).await;
+    let client = [("client_id", "web"), ("client_secret", "a web secret")];
+    let tokens = world.exchange(&world.code(&client[..1]).await, &client).await.json();
+    let body = form(&[client[0], client[1], ("token", tokens["refresh_token"].as_str().unwrap())]);
+    let ask = async || world.send("POST", "/introspect", &[], &body).await.json();
+    let left = ask().await["exp"].as_f64().unwrap() - world.clock.unix();
+    assert!((left - HOUR.as_secs_f64()).abs() < 60.0, "{left}");
+    world.clock.advance(HOUR * 11 / 10);
+    assert_eq!(ask().await, json!({"active": false}));
 }
 
 /// The lock of a grant is released if the author's function panics.
@@ -361,11 +433,24 @@ async fn without_tls_a_login_that_the_user_has_refused_has_ended() {
 async fn the_account_page_ends_no_login_of_a_client() {
     let world = World::new().await;
     let mut browser = Browser::default();
-    let page = world.authorize(&mut browser, &[]).await;
+    // Their cookies take the space that there is for cookies of logins.
+    let state = "x".repeat(942);
+    let page = world.authorize(&mut browser, &[("state", &state)]).await;
     let login = world.answer(&mut browser, &page, "approve").await;
+    for _ in 0..3 {
+        world.answer(&mut browser, &page, "approve").await;
+    }
+    let logins = |browser: &Browser| {
+        let cookies = browser.0.iter().filter(|(name, _)| name.contains("mcp-login-"));
+        cookies.map(|(name, value)| (name.clone(), value.len())).collect::<Vec<_>>()
+    };
+    let before = logins(&browser);
+    let length: usize = before.iter().map(|(_, length)| length).sum();
+    assert!((7500..=7800).contains(&length), "{before:?}");
     for _ in 0..40 {
         world.visit(&mut browser, "GET", "/authorize/account", "").await;
     }
+    assert_eq!(logins(&browser), before);
     assert_eq!(account(&world, &mut browser).await.status, 200);
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     assert!(response.parameter("code").is_some(), "{response:?}");

@@ -81,6 +81,17 @@ async fn a_pushed_request_is_opened_once_in_a_minute_by_its_client_at_any_proces
     assert_eq!(open(&one, &mut Browser::default(), "app", &late).await.status, 400);
 }
 
+#[tokio::test]
+async fn of_two_browsers_that_open_a_pushed_request_at_the_same_moment_one_succeeds() {
+    let world = World::new().await;
+    let uri = uri(&push(&world, &[]).await);
+    let (mut left, mut right) = (Browser::default(), Browser::default());
+    let (left, right) = tokio::join!(open(&world, &mut left, "app", &uri), open(&world, &mut right, "app", &uri));
+    let mut statuses = [left.status, right.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400]);
+}
+
 /// The document of a client may have changed since.
 #[tokio::test]
 async fn a_redirect_uri_that_the_client_has_lost_is_not_used() {

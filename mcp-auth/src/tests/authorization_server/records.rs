@@ -22,6 +22,8 @@ pub(crate) struct Outages {
     is_down: AtomicBool,
     /// The number of further writes of grants that fail.
     failing_grants: AtomicUsize,
+    /// Whether nothing that has ended can be announced to other processes.
+    is_silent: AtomicBool,
     /// The number of operations that have failed.
     failed: AtomicUsize,
     /// The keys that were set.
@@ -37,6 +39,11 @@ impl Outages {
     /// Makes the next writes of grants fail.
     pub(in crate::tests) fn fail_grants(&self, count: usize) {
         self.failing_grants.store(count, Ordering::Relaxed);
+    }
+
+    /// Makes the announcements of what has ended fail from now on, or succeed again.
+    pub(in crate::tests) fn set_silent(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
     pub(in crate::tests) fn failed(&self) -> usize {
@@ -56,6 +63,8 @@ impl BackendHook for Outages {
                 .failing_grants
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1))
                 .is_ok();
+        let is_announcement = operation.method == BackendMethod::Insert && operation.key.contains("/ended");
+        let fails = fails || (is_announcement && self.is_silent.load(Ordering::Relaxed));
         if fails || self.is_down.load(Ordering::Relaxed) {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Box::pin(async { Err(BackendError::Unavailable("a secret of the store".to_owned())) });

@@ -87,6 +87,22 @@ async fn only_a_repetition_of_the_last_refresh_is_answered() {
     }
 }
 
+/// The first answer may allow more than the second request asks for.
+#[tokio::test]
+async fn a_repetition_with_other_scopes_is_not_answered() {
+    let world = World::new().await;
+    let tokens = world.exchange(&world.code(&[("scope", "notes:read notes:write")]).await, &[]).await.json();
+    assert_eq!(world.refresh(refresh_token(&tokens)).await.status, 200);
+    let narrower = [
+        ("grant_type", "refresh_token"),
+        ("client_id", "app"),
+        ("refresh_token", refresh_token(&tokens)),
+        ("scope", "notes:read"),
+    ];
+    let response = world.token(&narrower).await;
+    assert_eq!((response.status, &response.json()["error"]), (400, &json!("invalid_grant")), "{response:?}");
+}
+
 /// A process that has waited too long is refused by the provider, and finds that another one has succeeded.
 #[tokio::test]
 async fn a_refused_refresh_gets_the_tokens_that_another_process_has_obtained() {

@@ -57,6 +57,20 @@ async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &registered)]).await.status, 200);
 }
 
+/// Other processes accept its access tokens until they expire, but nobody gets further ones.
+#[tokio::test]
+async fn a_grant_ends_although_its_end_cannot_be_announced() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    world.records.set_silent(true);
+    let revocation = form(&[("client_id", "app"), ("token", refresh)]);
+    assert_eq!(world.send("POST", "/revoke", &[], &revocation).await.status, 503);
+    world.records.set_silent(false);
+    assert_eq!(world.refresh(refresh).await.json()["error"], "invalid_grant");
+    assert!(!world.accepts(&tokens["access_token"]).await);
+}
+
 /// Processes whose clocks differ agree on the times that they store.
 #[tokio::test]
 async fn times_are_those_of_the_store() {

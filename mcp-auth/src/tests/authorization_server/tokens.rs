@@ -36,6 +36,8 @@ async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
     assert_eq!((&tokens["scope"], tokens.get("refresh_token")), (&json!("notes:read notes:audit"), None));
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
     assert_eq!(identity.principal(), format!("{ISSUER}#client:robot"));
+    let spaced = request("robot", "a robot secret", " notes:read  notes:audit ").await;
+    assert_eq!(spaced.json()["scope"], "notes:read notes:audit", "{spaced:?}");
 }
 
 #[tokio::test]
@@ -140,6 +142,12 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
             "active": true, "iss": ISSUER, "sub": "ada", "client_id": "web", "scope": "notes:read", "exp": null,
         })
     );
+    // Some clients without a secret send an empty one in the header.
+    for (credentials, status) in [("app:", 200), ("web:", 401)] {
+        let basic = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, credentials);
+        let headers = [("authorization", &*format!("Basic {basic}"))];
+        assert_eq!(world.send("POST", "/revoke", &headers, "token=x").await.status, status, "{credentials}");
+    }
     // Credentials in the header are encoded like those of a form.
     let basic = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, "web:a+web%20secret");
     for (scheme, status) in [("Basic", 200), ("basic ", 200), ("Bearer", 401)] {
