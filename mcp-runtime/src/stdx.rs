@@ -1,5 +1,5 @@
-//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures, and `Debug` for
-//! types with fields that do not implement it.
+//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures or for a
+//! condition, and `Debug` for types with fields that do not implement it.
 
 use std::{
     future::poll_fn,
@@ -7,6 +7,8 @@ use std::{
     sync::{self, MutexGuard, PoisonError},
     task::Poll,
 };
+
+use tokio::sync::Notify;
 
 /// A [`std::sync::Mutex`] that can be locked after a thread has panicked while it held the lock. No function of an author
 /// runs under a lock of the runtime, and what such a lock protects is consistent between any two statements.
@@ -31,6 +33,18 @@ pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Result<A:
         Poll::Pending => second.as_mut().poll(cx).map(Err),
     })
     .await
+}
+
+/// Waits until `check` returns a value. Checks again each time that `changed` is notified.
+pub(crate) async fn wait_until<T>(changed: &Notify, mut check: impl FnMut() -> Option<T>) -> T {
+    loop {
+        // Registered before the check, so that no change is missed.
+        let notified = changed.notified();
+        if let Some(value) = check() {
+            return value;
+        }
+        notified.await;
+    }
 }
 
 /// Implements `Debug` for a type, which shows only the given values.

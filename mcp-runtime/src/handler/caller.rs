@@ -14,7 +14,7 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::{auth::Identity, model::Level, revision::Revision};
+use crate::{auth::Identity, model::Level, revision::Revision, stdx::wait_until};
 
 /// The sender of a request, as seen by [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 ///
@@ -217,13 +217,7 @@ impl CallLifetime {
 
     /// Waits until the call is cancelled or completed.
     pub(crate) async fn ended(&self) {
-        loop {
-            let notified = self.ended.notified();
-            if self.has_ended() {
-                return;
-            }
-            notified.await;
-        }
+        wait_until(&self.ended, || self.has_ended().then_some(())).await;
     }
 }
 
