@@ -1,9 +1,11 @@
-//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures or for a
-//! condition, and `Debug` for types with fields that do not implement it.
+//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures, for a
+//! condition, or until a panic, and `Debug` for types with fields that do not implement it.
 
 use std::{
+    any::Any,
     future::poll_fn,
-    pin::pin,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
     sync::{self, MutexGuard, PoisonError},
     task::Poll,
 };
@@ -31,6 +33,18 @@ pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Result<A:
     poll_fn(|cx| match first.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
         Poll::Pending => second.as_mut().poll(cx).map(Err),
+    })
+    .await
+}
+
+/// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
+///
+/// The future may be large, so that it is not moved.
+#[cfg_attr(not(any(feature = "http", feature = "tasks")), expect(dead_code, reason = "only for tasks and HTTP"))]
+pub(crate) async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result<T, Box<dyn Any + Send>> {
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }

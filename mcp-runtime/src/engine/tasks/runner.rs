@@ -1,10 +1,8 @@
 //! Runs the function of a task and keeps its record up to date.
 
 use std::{
-    any::Any,
     collections::HashMap,
     future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
@@ -31,6 +29,7 @@ use crate::{
     handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,
     revision::Dialect,
+    stdx::until_panic,
 };
 
 /// The minimum time between two updates that change only the status message.
@@ -276,17 +275,6 @@ impl Runner {
         counter.count();
         tracing::info!(target: LOG_TARGET, name, id = self.context.request_id(), task, status, "task ended");
     }
-}
-
-/// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
-///
-/// The future is large, so that it is not moved.
-async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result<T, Box<dyn Any + Send>> {
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
 }
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
