@@ -172,11 +172,13 @@ pub(crate) struct CallLifetime {
 }
 
 impl CallLifetime {
-    pub(super) fn cancel(&self) {
+    /// Marks the call as cancelled and wakes the tasks that wait for its end.
+    pub(crate) fn cancel(&self) {
         self.set(&self.cancelled);
     }
 
-    pub(super) fn complete(&self) {
+    /// Marks the call as completed: nothing may be sent after its response.
+    pub(crate) fn complete(&self) {
         self.set(&self.completed);
     }
 
@@ -202,8 +204,10 @@ impl CallLifetime {
         }
     }
 
+    /// Makes the function independent of the request that started it, or reverses that. While it is independent,
+    /// [`cancel`](Self::cancel) and [`complete`](Self::complete) have no effect.
     #[cfg(feature = "tasks")]
-    pub(super) fn set_detached(&self, detached: bool) {
+    pub(crate) fn set_detached(&self, detached: bool) {
         self.detached.store(detached, Ordering::Release);
     }
 

@@ -324,11 +324,12 @@ struct EndGuard {
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.context.attach();
+        let lifetime = &self.context.shared().lifetime;
+        lifetime.set_detached(false);
         if self.is_finished {
-            self.context.end();
+            lifetime.complete();
         } else {
-            self.context.cancel();
+            lifetime.cancel();
         }
     }
 }
