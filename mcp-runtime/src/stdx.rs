@@ -1,12 +1,16 @@
-//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures, and `Debug` for
-//! types with fields that do not implement it.
+//! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures, for a
+//! condition, or until a panic, and `Debug` for types with fields that do not implement it.
 
 use std::{
+    any::Any,
     future::poll_fn,
-    pin::pin,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
     sync::{self, MutexGuard, PoisonError},
     task::Poll,
 };
+
+use tokio::sync::Notify;
 
 /// A [`std::sync::Mutex`] that can be locked after a thread has panicked while it held the lock. No function of an author
 /// runs under a lock of the runtime, and what such a lock protects is consistent between any two statements.
@@ -31,6 +35,30 @@ pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Result<A:
         Poll::Pending => second.as_mut().poll(cx).map(Err),
     })
     .await
+}
+
+/// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
+///
+/// The future may be large, so that it is not moved.
+#[cfg_attr(not(any(feature = "http", feature = "tasks")), expect(dead_code, reason = "only for tasks and HTTP"))]
+pub(crate) async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result<T, Box<dyn Any + Send>> {
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
+/// Waits until `check` returns a value. Checks again each time that `changed` is notified.
+pub(crate) async fn wait_until<T>(changed: &Notify, mut check: impl FnMut() -> Option<T>) -> T {
+    loop {
+        // Registered before the check, so that no change is missed.
+        let notified = changed.notified();
+        if let Some(value) = check() {
+            return value;
+        }
+        notified.await;
+    }
 }
 
 /// Implements `Debug` for a type, which shows only the given values.

@@ -61,8 +61,8 @@ fn is_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// Returns whether a text is a token of HTTP.
-fn is_token(text: &str) -> bool {
+/// Returns whether a text is a token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2).
+pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 

@@ -5,6 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use http::HeaderValue;
 use serde_json::{Value, json};
 
+use crate::trace_context::is_token;
+
 /// Metadata about a server that requires authorization: its identifier, and the issuers of its tokens.
 ///
 /// The runtime serves it as the metadata of the protected resource at the well-known URIs, and refers to it in every
@@ -281,11 +283,6 @@ fn replace_unquotable(character: char) -> char {
         ' '..='~' => character,
         _ => '?',
     }
-}
-
-fn is_token(text: &str) -> bool {
-    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
 impl From<&Challenge> for HeaderValue {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 use tokio::sync::Notify;
 
 use super::{error::BackendFuture, records::call_target};
-use crate::stdx::{Mutex, debug};
+use crate::stdx::{Mutex, debug, wait_until};
 
 /// Named channels between processes, on which messages are delivered at most once.
 ///
@@ -118,13 +118,7 @@ impl TopicSubscription {
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<TopicEvent> {
-        loop {
-            let changed = self.0.changed.notified();
-            if let Some(next) = self.0.state.lock().next() {
-                return next;
-            }
-            changed.await;
-        }
+        wait_until(&self.0.changed, || self.0.state.lock().next()).await
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     model::Level,
     random,
     registry::ListSet,
-    stdx::{Mutex, race},
+    stdx::{Mutex, race, wait_until},
 };
 
 /// The kind of the messages between replicas.
@@ -96,16 +96,7 @@ impl SharedChanges {
             let state = self.state.lock();
             state.pending.is_empty() && state.announcing.is_empty()
         };
-        let flushed = async {
-            loop {
-                // Registered before the check, so that no announcement is missed.
-                let announced = self.announced.notified();
-                if is_flushed() {
-                    return;
-                }
-                announced.await;
-            }
-        };
+        let flushed = wait_until(&self.announced, || is_flushed().then_some(()));
         self.retry.notify_one();
         if !is_flushed() && tokio::time::timeout(FLUSH_TIMEOUT, flushed).await.is_err() {
             tracing::warn!("the last changes could not be announced to the other processes");
@@ -331,11 +322,7 @@ impl SharedLog {
     /// Announces the messages that are waiting.
     pub(crate) async fn run(&self) -> Infallible {
         loop {
-            let next = self.next();
-            let Some(payload) = next else {
-                self.changed.notified().await;
-                continue;
-            };
+            let payload = wait_until(&self.changed, || self.next()).await;
             // Like other log messages, it is dropped if it cannot be sent.
             if let Err(error) = self.replica.announce(LOG_MESSAGES, &payload).await {
                 tracing::debug!(%error, "a log message cannot be sent to other processes");

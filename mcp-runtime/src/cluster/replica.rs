@@ -30,7 +30,7 @@ use crate::{
 const ANNOUNCEMENTS: &str = "mcp/1/replicas";
 
 /// The longest time between two attempts to reach a backend that has failed.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// This process among the processes that share a backend.
 ///

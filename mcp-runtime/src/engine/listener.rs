@@ -238,13 +238,7 @@ mod tests {
     fn the_response_of_a_listener_follows_its_notifications() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
         let dialect = revision::newest();
-        let encoding = Arc::new(Encoding {
-            dialect,
-            features: dialect.features(),
-            identity: Vec::new(),
-            is_private: false,
-            checks_results: false,
-        });
+        let encoding = Arc::new(Encoding { dialect, identity: Vec::new(), is_private: false, checks_results: false });
         let subscriber = Subscriber::of_request(&subscriptions, &outbox, "1").unwrap();
         let filter = Filter { lists: ListSet::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
         let id = Id::from_json("1").unwrap();

@@ -21,7 +21,7 @@ use crate::{
     error::FaultClass,
     handler::CallConnection,
     model::Level,
-    stdx::debug,
+    stdx::{debug, wait_until},
 };
 
 /// Encoded messages that are waiting for the transport.
@@ -84,14 +84,7 @@ impl Outbox {
     }
 
     async fn until(&self, is_due: impl Fn(&Contents) -> bool) {
-        loop {
-            // Registered before the check, so that no change is missed.
-            let changed = self.changed().notified();
-            if is_due(&self.contents()) {
-                return;
-            }
-            changed.await;
-        }
+        wait_until(self.changed(), || is_due(&self.contents()).then_some(())).await;
     }
 
     fn changed(&self) -> &Arc<Notify> {

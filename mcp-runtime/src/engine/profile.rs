@@ -102,13 +102,7 @@ impl Profile {
             member(&mut meta, name, json.as_bytes());
         }
         let checks_results = self.checks_results.unwrap_or(cfg!(debug_assertions));
-        Encoding {
-            dialect,
-            features: dialect.features(),
-            identity: meta,
-            is_private: self.is_private(),
-            checks_results,
-        }
+        Encoding { dialect, identity: meta, is_private: self.is_private(), checks_results }
     }
 
     /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`. `announces_changes` is
@@ -130,7 +124,7 @@ impl Profile {
         }
         self.write_capabilities(result.key("capabilities"), encoding, capabilities, announces_changes);
         if encoding.has(Feature::Handshake) {
-            encode::implementation(result.key("serverInfo"), encoding.features, &self.identity);
+            encode::implementation(result.key("serverInfo"), encoding.dialect.features(), &self.identity);
         }
         result.optional("instructions", self.instructions.as_deref());
         encoding.cache_hints(result.out, self.limits.list_ttl, encoding.cache_scope());

@@ -14,7 +14,7 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::{auth::Identity, model::Level, revision::Revision};
+use crate::{auth::Identity, model::Level, revision::Revision, stdx::wait_until};
 
 /// The sender of a request, as seen by [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 ///
@@ -172,11 +172,13 @@ pub(crate) struct CallLifetime {
 }
 
 impl CallLifetime {
-    pub(super) fn cancel(&self) {
+    /// Marks the call as cancelled and wakes the tasks that wait for its end.
+    pub(crate) fn cancel(&self) {
         self.set(&self.cancelled);
     }
 
-    pub(super) fn complete(&self) {
+    /// Marks the call as completed: nothing may be sent after its response.
+    pub(crate) fn complete(&self) {
         self.set(&self.completed);
     }
 
@@ -202,8 +204,10 @@ impl CallLifetime {
         }
     }
 
+    /// Makes the function independent of the request that started it, or reverses that. While it is independent,
+    /// [`cancel`](Self::cancel) and [`complete`](Self::complete) have no effect.
     #[cfg(feature = "tasks")]
-    pub(super) fn set_detached(&self, detached: bool) {
+    pub(crate) fn set_detached(&self, detached: bool) {
         self.detached.store(detached, Ordering::Release);
     }
 
@@ -217,13 +221,7 @@ impl CallLifetime {
 
     /// Waits until the call is cancelled or completed.
     pub(crate) async fn ended(&self) {
-        loop {
-            let notified = self.ended.notified();
-            if self.has_ended() {
-                return;
-            }
-            notified.await;
-        }
+        wait_until(&self.ended, || self.has_ended().then_some(())).await;
     }
 }
 

@@ -359,7 +359,8 @@ impl ClientWait {
         }
     }
 
-    pub(super) fn unmet_requirement(&self) -> Option<Fault> {
+    /// Returns the last fault that tells the client what the call requires.
+    pub(crate) fn unmet_requirement(&self) -> Option<Fault> {
         self.0.lock().unmet_requirement.clone()
     }
 
@@ -367,7 +368,8 @@ impl ClientWait {
         self.0.lock().asked
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
+    /// Returns how long the call has waited for its client. This time does not count towards the timeout of the call.
+    pub(crate) fn elapsed(&self) -> Duration {
         let state = self.0.lock();
         state.elapsed + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }

@@ -13,7 +13,10 @@ use super::{
     entry::{ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Rule},
     schema::{self, Checker, HEADER, Keyword, Property, SchemaError, Violation},
 };
-use crate::jsonrpc::{raw, write};
+use crate::{
+    jsonrpc::{raw, write},
+    trace_context::is_token,
+};
 
 /// The arguments that a function accepts, with their schema, which is generated when it is first needed.
 #[derive(Debug)]
@@ -288,8 +291,7 @@ fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored
         path.push(name.clone());
         if let Some(header) = property.get(HEADER) {
             let (header, argument) = (header.as_str().unwrap_or_default(), path.join("."));
-            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if header.is_empty() || !header.bytes().all(token) {
+            if !is_token(header) {
                 return Err(SchemaError::new(format!("the header {header:?} of `{argument}` is not an HTTP token")));
             }
             if !matches!(property["type"].as_str(), Some("string" | "integer" | "boolean")) {

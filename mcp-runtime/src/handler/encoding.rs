@@ -5,14 +5,13 @@ use serde_json::{Map, Value};
 use crate::{
     jsonrpc::write,
     model::CacheScope,
-    revision::{Dialect, Feature, Features},
+    revision::{Dialect, Feature},
 };
 
 /// The encoding of results in one revision.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     pub(crate) dialect: &'static Dialect,
-    pub(crate) features: Features,
     /// The members of `_meta` in every result, as JSON; empty if the dialect has none.
     pub(crate) identity: Vec<u8>,
     /// Whether all lists depend on the caller, in which case shared caches must not store them.
@@ -23,7 +22,7 @@ pub(crate) struct Encoding {
 
 impl Encoding {
     pub(crate) fn has(&self, feature: Feature) -> bool {
-        self.features.has(feature)
+        self.dialect.has(feature)
     }
 
     /// Writes how long and by whom a result may be cached, if the dialect supports cache hints.

@@ -142,7 +142,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         }
         self.open_content();
         comma(self.reply.out);
-        encode::content(self.reply.out, self.reply.call.encoding.features, content);
+        encode::content(self.reply.out, self.reply.call.encoding.dialect.features(), content);
     }
 
     /// Keeps the first text of an error, for code that reports the error elsewhere.
@@ -432,7 +432,7 @@ impl<'r, 'a> PromptReply<'r, 'a> {
     fn message(&mut self, message: &PromptMessage) {
         self.open_messages();
         comma(self.reply.out);
-        let features = self.reply.call.encoding.features;
+        let features = self.reply.call.encoding.dialect.features();
         let mut object = encode::Object::begin(self.reply.out);
         object.string("role", message.role.as_str());
         encode::content(object.key("content"), features, &message.content);

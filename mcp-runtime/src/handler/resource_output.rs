@@ -61,7 +61,7 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
     fn contents(&mut self, resource: &Resource) {
         let Reply { out, call, .. } = &mut *self.reply;
         comma(out);
-        encode::resource_contents(out, call.encoding.features, resource, call.uri(), call.mime_type());
+        encode::resource_contents(out, call.encoding.dialect.features(), resource, call.uri(), call.mime_type());
     }
 
     fn text(&mut self, text: &str, mime_type: Option<&str>) {

@@ -94,7 +94,7 @@ fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
         encode::array(object.key("arguments"), &*function.contract.arguments, |out, argument| {
             let mut object = Object::begin(out);
             object.string("name", &argument.name);
-            encode::title(&mut object, encoding.features, argument.title.as_deref());
+            encode::title(&mut object, encoding.dialect.features(), argument.title.as_deref());
             let description =
                 describe_argument(&argument.description, &function.contract.schema()["properties"][&*argument.name]);
             object.optional("description", description.as_deref());
@@ -160,7 +160,7 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: 
         priority: entry.priority,
         last_modified: entry.last_modified.map(str::to_owned),
     };
-    encode::annotations(&mut object, encoding.features, &hints);
+    encode::annotations(&mut object, encoding.dialect.features(), &hints);
     end_entry(&mut object, encoding, &entry.common);
     object.end();
 }
@@ -169,13 +169,13 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: 
 fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, function: &Function) {
     let common = function.common();
     object.string("name", &function.name);
-    encode::title(object, encoding.features, common.title.as_deref());
+    encode::title(object, encoding.dialect.features(), common.title.as_deref());
     object.optional("description", Some(&*common.description).filter(|description| !description.is_empty()));
 }
 
 /// Writes the members with which every element ends.
 fn end_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
-    encode::icons(object, encoding.features, &common.icons);
+    encode::icons(object, encoding.dialect.features(), &common.icons);
     if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {
         return;
     }

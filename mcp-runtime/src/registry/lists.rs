@@ -221,7 +221,7 @@ pub(crate) fn write_resources(
         Some(listed) => listed.encode(out, encoding),
         None => {
             let mut object = Object::begin(out);
-            encode::resource_link(&mut object, encoding.features, &linked[index - registered.len()]);
+            encode::resource_link(&mut object, encoding.dialect.features(), &linked[index - registered.len()]);
             object.end();
         }
     });

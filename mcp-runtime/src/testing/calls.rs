@@ -322,13 +322,7 @@ impl Context {
 
     pub(crate) fn with_id(id: Id) -> Self {
         let dialect = revision::newest();
-        let encoding = Encoding {
-            dialect,
-            features: dialect.features(),
-            identity: Vec::new(),
-            is_private: false,
-            checks_results: false,
-        };
+        let encoding = Encoding { dialect, identity: Vec::new(), is_private: false, checks_results: false };
         let call = Call::new("test", id, Arc::new(encoding), Arc::default());
         let caller =
             Caller { client: None, revision: dialect.revision(), local_identity: None, is_stdio: true, head: None };

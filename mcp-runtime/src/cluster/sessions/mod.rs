@@ -30,7 +30,7 @@ use crate::{
     error::Fault,
     handler::ClientProgress,
     jsonrpc::Id,
-    stdx::Mutex,
+    stdx::{Mutex, wait_until},
     transport::http::{
         HttpOptions,
         peers::{Peer, PeerPermit},
@@ -441,12 +441,7 @@ impl WorkQueue {
 
     /// Waits until something is due, and takes it. Returns `None` if all possible entries are due.
     async fn next(&self) -> Option<Work> {
-        loop {
-            if let Some(due) = self.take() {
-                return due;
-            }
-            self.added.notified().await;
-        }
+        wait_until(&self.added, || self.take()).await
     }
 
     fn take(&self) -> Option<Option<Work>> {

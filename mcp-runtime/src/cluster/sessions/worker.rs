@@ -14,14 +14,12 @@ use super::{
 };
 use crate::{
     backend::{BackendError, Backoff},
+    cluster::replica::MAX_PAUSE,
     transport::http::session::HttpSession,
 };
 
 /// The maximum number of sessions for which work of one kind is in progress.
 const MAX_IN_FLIGHT: usize = 32;
-
-/// The maximum time after which work that has failed is tried again.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl ReplicaSessions {
     /// Starts the worker if it is not running: it ends with the runtime that it was started in.

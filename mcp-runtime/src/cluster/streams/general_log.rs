@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use super::log::{MAX_PAUSE, RUNNING_TTL, StreamLog};
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
-    stdx::Mutex,
+    stdx::{Mutex, wait_until},
     transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
 
@@ -106,14 +106,7 @@ impl GeneralLog {
 
     /// Waits until `is_ready` returns `true`.
     async fn until(&self, is_ready: impl Fn(&State) -> bool) {
-        loop {
-            // Registered before the check, so that no change is missed.
-            let changed = self.changed.notified();
-            if is_ready(&self.state.lock()) {
-                return;
-            }
-            changed.await;
-        }
+        wait_until(&self.changed, || is_ready(&self.state.lock()).then_some(())).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::time::Instant;
 
+pub(super) use crate::cluster::replica::MAX_PAUSE;
 use crate::{
     backend::{
         Append, Backend, BackendError, Backoff, EventLogEntry, LogBounds, LogPosition, RecordCondition, Warnings,
@@ -31,9 +32,6 @@ pub(super) const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// The maximum number of entries that are read at once.
 pub(super) const PAGE: usize = 64;
-
-/// The longest time between two attempts to reach a backend that has failed.
-pub(super) const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The log of one stream.
 #[derive(Debug, Clone)]

@@ -261,7 +261,7 @@ impl Call {
             outcome = Err(fault.into());
         }
         if let Some(context) = context {
-            context.end();
+            context.shared().lifetime.complete();
         }
         request.end(&self.end_response(out, start, outcome));
     }
@@ -310,7 +310,7 @@ impl Context {
                 }
             },
         };
-        self.end();
+        self.shared().lifetime.complete();
         request.end(&call.write_response(out, finished));
     }
 
@@ -336,9 +336,9 @@ impl Context {
                 let call = context.call();
                 let finished = context.run_within(call.timeout, guarded).await;
                 if finished.is_none() {
-                    context.cancel();
+                    context.shared().lifetime.cancel();
                 } else {
-                    context.end();
+                    context.shared().lifetime.complete();
                 }
                 let mut response = Vec::new();
                 let finished = finished.unwrap_or_else(|| call.timed_out(call.timeout));

@@ -41,7 +41,7 @@ impl Context {
             if let Ok(finished) = tokio::time::timeout(remaining, &mut guarded).await {
                 return Some(finished);
             }
-            remaining = (limit + self.waited()).saturating_sub(start.elapsed());
+            remaining = (limit + self.shared().client_wait.elapsed()).saturating_sub(start.elapsed());
             if remaining < TIMER_PRECISION {
                 return None;
             }
@@ -172,7 +172,8 @@ impl Drop for GuardedCall {
 /// If a function failed because the client does not meet a requirement, replaces its error with the fault that names
 /// the requirement.
 pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
-    outcome.map_err(|error| match (error.kind(), context.and_then(Context::unmet_requirement)) {
+    let unmet = |context: &Context| context.shared().client_wait.unmet_requirement();
+    outcome.map_err(|error| match (error.kind(), context.and_then(unmet)) {
         (HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_), _) | (_, None) => error,
         (_, Some(fault)) => fault.into(),
     })

@@ -31,7 +31,7 @@ use crate::{
         ask::{AskOptions, ElicitationSession, Question},
     },
     revision::Dialect,
-    stdx::{debug, race},
+    stdx::{debug, race, wait_until},
 };
 
 /// The maximum time for which a request waits until it may be sent to the client.
@@ -198,14 +198,7 @@ async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: 
 impl Lifecycle {
     /// Waits until a phase has begun.
     async fn begun(&self, phase: &AtomicBool) {
-        loop {
-            // Registered before the check, so that no change is missed.
-            let changed = self.changed.notified();
-            if phase.load(Ordering::SeqCst) {
-                return;
-            }
-            changed.await;
-        }
+        wait_until(&self.changed, || phase.load(Ordering::SeqCst).then_some(())).await;
     }
 }
 

@@ -1,10 +1,8 @@
 //! Runs the function of a task and keeps its record up to date.
 
 use std::{
-    any::Any,
     collections::HashMap,
     future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
@@ -31,6 +29,7 @@ use crate::{
     handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,
     revision::Dialect,
+    stdx::until_panic,
 };
 
 /// The minimum time between two updates that change only the status message.
@@ -278,17 +277,6 @@ impl Runner {
     }
 }
 
-/// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
-///
-/// The future is large, so that it is not moved.
-async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result<T, Box<dyn Any + Send>> {
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
-}
-
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
 /// record to the function. Tries again for a while if the backend fails.
 async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, TaskError> {
@@ -336,11 +324,12 @@ struct EndGuard {
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.context.attach();
+        let lifetime = &self.context.shared().lifetime;
+        lifetime.set_detached(false);
         if self.is_finished {
-            self.context.end();
+            lifetime.complete();
         } else {
-            self.context.cancel();
+            lifetime.cancel();
         }
     }
 }

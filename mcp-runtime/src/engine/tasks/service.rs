@@ -118,7 +118,7 @@ impl Tasks {
     ) -> Vec<u8> {
         let created = encode::created(&context.call().encoding, &task);
         // The call no longer belongs to its connection.
-        context.detach();
+        context.shared().lifetime.set_detached(true);
         client.inbox.decide(true);
         let changes = self.store.watch_own(&task.key);
         let operation = Operation::of_task(self.telemetry.as_ref(), &context);

@@ -16,14 +16,12 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{self, Poll},
-    time::Duration,
 };
 
 pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification};
 
 use crate::{
     auth::AccessRules,
-    error::Fault,
     handler::{
         call::Call,
         caller::{CallConnection, CallLifetime, Caller, RequestHead},
@@ -267,47 +265,14 @@ impl Context {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Makes the function independent of the request that started it: [`cancel`](Self::cancel) and [`end`](Self::end)
-    /// have no effect until [`attach`](Self::attach).
-    #[cfg(feature = "tasks")]
-    pub(crate) fn detach(&self) {
-        self.shared.lifetime.set_detached(true);
-    }
-
-    /// Reverses [`detach`](Self::detach).
-    #[cfg(feature = "tasks")]
-    pub(crate) fn attach(&self) {
-        self.shared.lifetime.set_detached(false);
-    }
-
-    /// Marks the call as cancelled and wakes the tasks that wait for its end.
-    pub(crate) fn cancel(&self) {
-        self.shared.lifetime.cancel();
-    }
-
-    /// Marks the call as completed: nothing may be sent after its response.
-    pub(crate) fn end(&self) {
-        self.shared.lifetime.complete();
-    }
-
     /// Returns the head of the request, if the transport has one.
     pub(crate) fn head(&self) -> Option<&dyn RequestHead> {
         self.shared.caller.head.as_deref()
     }
 
-    /// Returns the last fault that tells the client what the call requires.
-    pub(crate) fn unmet_requirement(&self) -> Option<Fault> {
-        self.shared.client_wait.unmet_requirement()
-    }
-
     /// Returns whether the function has sent requests to its client, in this round or an earlier round.
     pub(crate) fn is_conversation(&self) -> bool {
         self.shared.is_continued || self.shared.client_wait.has_asked()
-    }
-
-    /// Returns how long the call has waited for its client. This time does not count towards the timeout of the call.
-    pub(crate) fn waited(&self) -> Duration {
-        self.shared.client_wait.elapsed()
     }
 }
 

@@ -127,7 +127,7 @@ impl Node {
             Content::Directory(_) => None,
         };
         encode::array(result.key("contents"), file, |out, file| {
-            encode::resource_contents(out, encoding.features, file, "", None)
+            encode::resource_contents(out, encoding.dialect.features(), file, "", None)
         });
         encoding.cache_hints(out, ttl, encoding.cache_scope());
         encoding.end_result(out, None);
@@ -159,7 +159,7 @@ impl Listed for Node {
 
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
         let mut object = Object::begin(out);
-        encode::resource_link(&mut object, encoding.features, &self.link);
+        encode::resource_link(&mut object, encoding.dialect.features(), &self.link);
         object.end();
     }
 }

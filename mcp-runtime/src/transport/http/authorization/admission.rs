@@ -2,13 +2,14 @@
 
 use std::{
     net::IpAddr,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 
-use super::{Authorization, until_panic};
+use super::Authorization;
 use crate::{
     auth::{
         AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity, OFFLINE_ACCESS,
@@ -17,6 +18,7 @@ use crate::{
     counters::Counter,
     engine::{Connection, RequestSource},
     error::{Fault, excerpt},
+    stdx::until_panic,
     transport::http::{
         endpoint::Endpoint,
         request::{HttpRequestSource, is_json},
@@ -89,9 +91,11 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
 /// Identifies the sender of a request.
 async fn identify(authenticator: &dyn Authenticator, request: &Parts) -> Result<Identity, AuthenticationError> {
     check_credentials(request)?;
-    let why = match tokio::time::timeout(TIMEOUT, until_panic(|| authenticator.authenticate(request))).await {
-        Ok(Some(result)) => return result,
-        Ok(None) => {
+    // `authenticate` itself may panic, too.
+    let result = pin!(async { authenticator.authenticate(request).await });
+    let why = match tokio::time::timeout(TIMEOUT, until_panic(result)).await {
+        Ok(Ok(result)) => return result,
+        Ok(Err(_)) => {
             tracing::error!("the authenticator panicked, so the request is rejected");
             "the credentials could not be verified"
         }

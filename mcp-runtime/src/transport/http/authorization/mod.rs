@@ -11,15 +11,9 @@ mod routes;
 pub(super) use admission::{admit, insufficient_scope};
 pub use routes::AuthorizationService;
 
-use std::{
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Poll,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use http::{HeaderMap, Uri, request::Parts};
@@ -103,16 +97,6 @@ impl Authorization {
 }
 
 debug!(Authorization, self, resource: self.resource);
-
-/// Runs code of the authenticator to its end. Returns `None` if it panics.
-async fn until_panic<'a, T>(call: impl FnOnce() -> Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Option<T> {
-    let mut running = catch_unwind(AssertUnwindSafe(call)).ok()?;
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Some),
-        Err(_) => Poll::Ready(None),
-    })
-    .await
-}
 
 /// The path below which the metadata of protected resources is served.
 ///

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeSet,
     convert::Infallible,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -18,11 +18,12 @@ use http_body::Body;
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use super::{WELL_KNOWN, until_panic};
+use super::WELL_KNOWN;
 use crate::{
     auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource},
     engine::Engine,
     handler::RequestHead as _,
+    stdx::until_panic,
     transport::http::{
         endpoint::Endpoint,
         guard,
@@ -95,11 +96,10 @@ impl AuthorizationService {
         // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
         let handled = tokio::spawn(async move {
             let _permit = permit;
-            let response = tokio::time::timeout(TIMEOUT, until_panic(|| routes.respond(request))).await.ok()?;
-            if response.is_none() {
-                tracing::error!("a route of the authenticator panicked");
-            }
-            response
+            // `respond` itself may panic, too.
+            let response = pin!(async { routes.respond(request).await });
+            let response = tokio::time::timeout(TIMEOUT, until_panic(response)).await.ok()?;
+            response.inspect_err(|_| tracing::error!("a route of the authenticator panicked")).ok()
         });
         Ok(match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),

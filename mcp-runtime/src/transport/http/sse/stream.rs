@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::{
     engine::{Meter, Outbox},
-    stdx::Mutex,
+    stdx::{Mutex, wait_until},
     transport::http::peers::Peer,
 };
 
@@ -247,14 +247,8 @@ impl AttachedStream {
     pub(crate) fn replaced(&self) -> impl Future<Output = ()> + Send + use<> {
         let stream = Arc::clone(&self.0);
         async move {
-            loop {
-                // Registered before the check, so that no change is missed.
-                let released = stream.released.notified();
-                if stream.ends || !stream.log.lock().is_carried {
-                    return;
-                }
-                released.await;
-            }
+            let has_to_end = || stream.ends || !stream.log.lock().is_carried;
+            wait_until(&stream.released, || has_to_end().then_some(())).await;
         }
     }
 }
