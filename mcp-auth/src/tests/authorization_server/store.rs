@@ -57,7 +57,7 @@ async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &registered)]).await.status, 200);
 }
 
-/// Other processes accept its access tokens until they expire, but nobody gets further ones.
+/// Other processes accept its access tokens until they expire, and no further ones are issued.
 #[tokio::test]
 async fn a_grant_ends_although_its_end_cannot_be_announced() {
     let world = World::new().await;
