@@ -197,6 +197,22 @@ mod tests {
     }
 
     #[test]
+    fn references_to_renamed_definitions_lead_to_them() {
+        let names = BTreeMap::from([("A b".to_owned(), "a%20~1/b~0".to_owned())]);
+        for (reference, expected) in [
+            ("#/$defs/A%20b", "#/$defs/a%2520~01~1b~00"),
+            ("#/$defs/A b/items", "#/$defs/a%2520~01~1b~00/items"),
+            ("#/$defs/A", "#/$defs/A"),
+            ("#/properties/A b", "#/properties/A b"),
+        ] {
+            let mut renamed = reference.to_owned();
+            rename(&mut renamed, &names);
+            assert_eq!(renamed, expected);
+        }
+        assert_eq!(definition("#/$defs/a%2520~01~1b~00").as_ref(), names.values().next());
+    }
+
+    #[test]
     fn names_of_definitions_are_decoded() {
         for (reference, expected) in [
             ("#/$defs/Note", Some("Note")),

@@ -250,6 +250,8 @@ mod tests {
             ("invalid type: null, expected a name or tuple of 2 items", "must be a name or tuple of 2 items"),
             ("invalid type: null, expected a list or array of length 2", "must be a list or array of length 2"),
             ("unknown variant `Blue`, expected one of `Red`, `Green`, `Grey`", "must be one of `Red`, `Green`, `Grey`"),
+            ("unknown variant `a, expected b`, expected `Red` or `Blue`", "must be `Red` or `Blue`"),
+            ("invalid value: string \"missing field a\", expected a character", "must be a single character"),
             ("unknown variant `x`, there are no variants", "is not accepted"),
             ("missing field `first`", "needs the member `first`"),
             ("duplicate field `first`", "has the member `first` twice"),

@@ -403,6 +403,17 @@ mod tests {
             ),
             (json!({"type": "integer", "exclusiveMinimum": 0}), json!({"type": "integer", "minimum": 1})),
             (json!({"type": "integer", "exclusiveMinimum": 0, "minimum": 5}), json!({"type": "integer", "minimum": 5})),
+            (json!({"type": "integer", "exclusiveMaximum": 9, "maximum": 5}), json!({"type": "integer", "maximum": 5})),
+            (json!({"type": "integer", "exclusiveMaximum": 5, "maximum": 9}), json!({"type": "integer", "maximum": 4})),
+            // Everything is accepted anyway.
+            (json!({"description": "Any.", NULLABLE: true}), json!({"description": "Any."})),
+            (
+                json!({"type": "string", "description": "A name.", NULLABLE: true}),
+                json!({
+                    "anyOf": [{"type": "string", "description": "A name."}, {"type": "null"}],
+                    "description": "A name.",
+                }),
+            ),
             (
                 json!({"type": "number", "exclusiveMaximum": 9}),
                 json!({"type": "number", "exclusiveMaximum": 9, "maximum": 9}),
@@ -411,6 +422,16 @@ mod tests {
         ] {
             assert_eq!(listed(&schema, SchemaProfile::Compatible, &[]), expected, "{schema}");
         }
+    }
+
+    /// As the specification demands of arguments that clients mirror in a header.
+    #[test]
+    fn schemas_with_some_keywords_are_listed_without_null() {
+        let schema = json!({"type": "string", "x-header": "A", NULLABLE: true});
+        let nullable = json!({"anyOf": [{"type": "string", "x-header": "A"}, {"type": "null"}]});
+        assert_eq!(listed(&schema, SchemaProfile::Compatible, &["x-other"]), nullable);
+        let plain = json!({"type": "string", "x-header": "A"});
+        assert_eq!(listed(&schema, SchemaProfile::Compatible, &["x-header"]), plain);
     }
 
     /// Each level would be listed twice, with all levels below it.

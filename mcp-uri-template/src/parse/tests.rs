@@ -71,6 +71,7 @@ fn errors_point_at_the_offending_text() {
         ("a:{?b,b}", &[("b", "duplicate variable `b`")]),
         ("a:{!b}", &[("{!b}", "unknown operator `!` in `{!b}`")]),
         ("a: b", &[(" ", "` ` is not allowed in a URI")]),
+        ("a:b\u{7}", &[("\u{7}", "`\\u{7}` is not allowed in a URI")]),
         ("a:%2", &[("%", "`%` is not followed by two hexadecimal digits")]),
         ("a:{b c}{", &[("b c", "`b c` is not a valid variable name"), ("{", "`{` is not closed")]),
     ] {

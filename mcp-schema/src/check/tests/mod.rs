@@ -4,6 +4,7 @@ mod vocabulary;
 use serde_json::{Value, json};
 
 use super::{Checker, Violation};
+use crate::schema::NULLABLE;
 
 fn compile(schema: &Value) -> Checker {
     Checker::compile(schema).unwrap_or_else(|error| panic!("{schema}: {error}"))
@@ -50,6 +51,7 @@ fn keywords_accept_valid_and_reject_invalid_values() {
             &["\"äö\"", "\"😀😀😀\"", "\"\\ud83d\\ude00a\"", "1"],
             &["\"a\"", "\"é\"", "\"😀\"", "\"abcd\"", "\"\""],
         ),
+        (json!({"minLength": 4}), &["\"😀😀😀😀\""], &["\"😀😀😀\""]),
         (json!({"pattern": "^a\\d+$"}), &["\"a12\"", "7"], &["\"a\"", "\"ba1\""]),
         (json!({"pattern": "b"}), &["\"abc\""], &["\"ac\""]),
         (json!({"format": "date"}), &["\"2024-02-29\"", "1"], &["\"x\""]),
@@ -74,6 +76,12 @@ fn keywords_accept_valid_and_reject_invalid_values() {
             json!({"contains": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "minContains": 0, "maxContains": 0}),
             &["[{\"a\":0}]", "[]"],
             &["[{\"a\":1}]", "[{\"a\":0,\"a\":1}]"],
+        ),
+        (json!({"minProperties": 2}), &["{\"a\":0,\"b\":1}"], &["{\"a\":0,\"a\":1}"]),
+        (
+            json!({"oneOf": [{"properties": {"a": {"const": 1}}}, {"required": ["b"]}]}),
+            &["{\"a\":1}", "{\"a\":0,\"b\":1}"],
+            &["{\"a\":1,\"b\":1}", "{\"a\":0,\"a\":1,\"b\":1}"],
         ),
         (
             json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}),
@@ -296,6 +304,68 @@ fn missing_properties_are_described() {
 }
 
 #[test]
+fn the_violations_of_the_closest_alternative_are_reported() {
+    let closed = |mut schema: Value| {
+        schema["properties"]["a"] = json!({"type": "integer"});
+        schema["additionalProperties"] = false.into();
+        schema
+    };
+    let number = json!({"type": "number"});
+    for (alternatives, text, expected) in [
+        // Names that a pattern matches are known.
+        (
+            [closed(json!({"patternProperties": {"^x": {}}})), closed(json!({"properties": {"x1": {}}}))],
+            r#"{"a":"b","x1":1,"x2":1}"#,
+            "`a`: \"b\" must be an integer",
+        ),
+        // A constant that is optional distinguishes nothing.
+        (
+            [
+                json!({"properties": {"kind": {"const": "circle"}, "r": number}, "required": ["r"]}),
+                json!({"properties": {"kind": {"const": "square"}, "side": number}, "required": ["side"]}),
+            ],
+            r#"{"r":"b"}"#,
+            "`r`: \"b\" must be a number",
+        ),
+    ] {
+        assert_eq!(messages_of(&json!({"anyOf": alternatives}), text), [expected], "{text}");
+    }
+}
+
+#[test]
+fn the_number_of_items_that_must_match_is_reported() {
+    for (least, most, expected) in [
+        (2, None, "at least 2 matching items"),
+        (1, Some(2), "1 to 2 matching items"),
+        (0, Some(0), "0 to 0 matching items"),
+    ] {
+        let mut schema = json!({"contains": {"const": 1}, "minContains": least});
+        if let Some(most) = most {
+            schema["maxContains"] = most.into();
+        }
+        let text = if least == 2 { "[1]" } else { "[1,1,1]" };
+        assert_eq!(messages_of(&schema, text), [format!("{text} must contain {expected} (1)")]);
+    }
+}
+
+/// Decoding an argument whose type is not an `Option` rejects `null`.
+#[test]
+fn null_is_accepted_for_arguments_only_where_it_is_marked() {
+    let text = json!({"type": "string"});
+    let marked = json!({"type": "string", NULLABLE: true});
+    let schema = json!({"properties": {"a": text, "b": marked, "c": marked}, "required": ["c"]});
+    let checker = Checker::of_arguments(&schema).unwrap();
+    for (text, is_accepted) in [
+        (r#"{"c":"x"}"#, true),
+        (r#"{"b":null,"c":"x"}"#, true),
+        (r#"{"a":null,"c":"x"}"#, false),
+        (r#"{"c":null}"#, false),
+    ] {
+        assert_eq!(checker.accepts(text), is_accepted, "{text}");
+    }
+}
+
+#[test]
 fn at_most_32_violations_are_listed() {
     let schema = json!({"items": {"type": "string"}});
     let violations = messages_of(&schema, &format!("[{}]", ["1"; 40].join(",")));
@@ -500,6 +570,16 @@ fn patterns_have_a_bound_that_depends_on_their_size() {
     }
 }
 
+/// Such a check is repeated on another thread.
+#[test]
+fn quick_checks_give_up() {
+    let text = |length: usize| format!("\"{}\"", "a".repeat(length));
+    let checker = compile(&json!({"pattern": "^(a?){100}$"}));
+    assert_eq!(checker.quick_violations(&text(10)), Some(Vec::new()));
+    assert_eq!(checker.quick_violations(&text(101)).map(|violations| violations.len()), Some(1));
+    assert_eq!(checker.quick_violations(&text(1 << 20)), None);
+}
+
 #[test]
 fn checks_of_long_texts_are_slow() {
     for (schema, length, is_slow) in [
@@ -608,6 +688,9 @@ fn integral_numbers_are_rewritten_as_integers() {
         ),
         (r#"{"rest":[1.0,1.0,2e0]}"#, r#"{"rest":[1.0,1,2]}"#),
         (r#"{"n":1.5}"#, r#"{"n":1.5}"#),
+        // As many digits as the largest integer that is decoded, and one more.
+        (r#"{"n":1e38}"#, r#"{"n":100000000000000000000000000000000000000}"#),
+        (r#"{"n":1e39}"#, r#"{"n":1e39}"#),
         (r#"{"n":1e99}"#, r#"{"n":1e99}"#),
         ("1.0", "1.0"),
         ("", ""),

@@ -111,6 +111,20 @@ fn inapplicable_keywords_are_rejected() {
             "`minimum` is -5, but that of the type is 0",
         ),
         (
+            with::<f64>(|p| {
+                p.schema = json!({"type": "number", "exclusiveMaximum": 5});
+                p.keywords = vec![Keyword::ExclusiveMaximum(7.into())];
+            }),
+            "`exclusiveMaximum` is 7, but that of the type is 5",
+        ),
+        (
+            with::<f64>(|p| {
+                p.schema = json!({"type": "number", "exclusiveMinimum": 5});
+                p.keywords = vec![Keyword::ExclusiveMinimum(3.into())];
+            }),
+            "`exclusiveMinimum` is 3, but that of the type is 5",
+        ),
+        (
             with::<u8>(|p| p.default = Some(json!(256))),
             "its `default` does not match its schema: 256 must be at least 0 and at most 255",
         ),

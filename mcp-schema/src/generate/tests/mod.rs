@@ -359,6 +359,54 @@ fn a_definition_may_be_repeated() {
     assert_eq!(super::whole_input(schema.clone(), generator).unwrap(), schema);
 }
 
+/// A type that is written as a document refers to the definitions of other types, not to its own.
+#[test]
+fn a_document_that_is_a_definition_becomes_the_root() {
+    let document =
+        |dialect: &str| json!({"$schema": dialect, "type": "object", "properties": {"p": {"$ref": "#/$defs/Point"}}});
+    let with_mark = format!("{DIALECT}#");
+    for (dialect, is_supported) in
+        [(DIALECT, true), (&with_mark, true), ("http://json-schema.org/draft-07/schema#", false)]
+    {
+        let mut generator = generator();
+        let _ = generator.subschema_for::<Point>();
+        let point = generator.definitions()["Point"].clone();
+        generator.definitions_mut().insert("Document".to_owned(), document(dialect));
+        let found = super::whole_input(json!({"$ref": "#/$defs/Document"}), generator).ok();
+        let mut expected = document(dialect);
+        expected["$defs"] = json!({"Point": point});
+        assert_eq!(found, is_supported.then_some(expected), "{dialect}");
+    }
+}
+
+/// Some clients reject objects without `properties`.
+#[test]
+fn the_arguments_of_a_type_without_fields_have_properties() {
+    let found = super::whole_input(json!({"type": "object"}), generator()).unwrap();
+    assert_eq!(found, json!({"type": "object", "properties": {}}));
+}
+
+#[test]
+fn simplified_schemas_accept_no_less_than_authors_wrote() {
+    let open = json!({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "integer"}]});
+    let letters = |first: &str, second: &str| json!([{"const": first}, {"const": second}]);
+    for (schema, expected) in [
+        // Further items may be anything.
+        (open.clone(), json!({"type": "array", "prefixItems": open["prefixItems"], "items": {}})),
+        (json!({"enum": ["a"], "oneOf": letters("a", "b")}), json!({"enum": ["a"], "oneOf": letters("a", "b")})),
+        (
+            json!({"anyOf": letters("a", "b"), "oneOf": letters("b", "c")}),
+            json!({"anyOf": letters("a", "b"), "oneOf": letters("b", "c")}),
+        ),
+        // Only the name of a Rust type is removed.
+        (json!({"type": "string", "format": "interval"}), json!({"type": "string", "format": "interval"})),
+        (json!({"type": "integer", "format": "uint16"}), json!({"type": "integer"})),
+    ] {
+        let found = super::simplify::Simplifier::new(serde_json::Map::new(), true).property(schema, false);
+        assert_eq!(found, expected);
+    }
+}
+
 #[test]
 fn definitions_remain_while_references_to_them_do() {
     let deep = (0..110).fold(json!({"$ref": "#/$defs/Point"}), |inner, _| json!({"items": inner}));
@@ -541,4 +589,11 @@ fn unevaluated_items_are_still_rejected() {
         let checker = Checker::compile(&property).unwrap();
         assert!(checker.accepts("[1,2]") && !checker.accepts("[1,2,3]"), "{property}");
     }
+    // Both are definitions, and one of them is inlined into the other.
+    let outer = json!({"allOf": [{"$ref": "#/$defs/Pair"}], "unevaluatedItems": false});
+    let definitions = json!({"Pair": pair, "Outer": outer}).as_object().unwrap().clone();
+    let mut simplifier = super::simplify::Simplifier::new(definitions, true);
+    let property = simplifier.property(json!({"$ref": "#/$defs/Outer"}), false);
+    let checker = Checker::compile(&property).unwrap();
+    assert!(checker.accepts("[1,2]") && !checker.accepts("[1,2,3]"), "{property}");
 }
