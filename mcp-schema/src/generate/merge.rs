@@ -1,5 +1,7 @@
 //! Merges and reduces the keywords of a single schema.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::schema::has_any;
@@ -219,7 +221,7 @@ pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
         if choices.is_empty() {
             continue;
         }
-        let mut values: Vec<Value> = Vec::new();
+        let (mut values, mut seen) = (Vec::new(), HashSet::new());
         let mut lines: Vec<String> =
             schema.get("description").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
         for (strings, description) in choices {
@@ -228,7 +230,7 @@ pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
                 let text: Vec<&str> = description.split_whitespace().collect();
                 lines.push(format!("{}: {}", names.join(", "), text.join(" ")));
             }
-            values.extend(strings.into_iter().map(Value::from));
+            values.extend(strings.into_iter().filter(|name| seen.insert(*name)).map(Value::from));
         }
         schema.shift_remove(keyword);
         schema.insert("type".to_owned(), "string".into());

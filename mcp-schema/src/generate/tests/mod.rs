@@ -398,6 +398,11 @@ fn simplified_schemas_accept_no_less_than_authors_wrote() {
             json!({"anyOf": letters("a", "b"), "oneOf": letters("b", "c")}),
             json!({"anyOf": letters("a", "b"), "oneOf": letters("b", "c")}),
         ),
+        // A repeated value is listed once.
+        (
+            json!({"anyOf": [{"enum": ["a", "b"]}, {"enum": ["b", "c"]}]}),
+            json!({"type": "string", "enum": ["a", "b", "c"]}),
+        ),
         // Only the name of a Rust type is removed.
         (json!({"type": "string", "format": "interval"}), json!({"type": "string", "format": "interval"})),
         (json!({"type": "integer", "format": "uint16"}), json!({"type": "integer"})),
