@@ -274,3 +274,6 @@ fn explain(name: &str) -> Result<(), Failure> {
     outln!("{}[{name}]: {summary}\n\n{why}{frameworks}\n\nhelp: {help}", level.as_str());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
