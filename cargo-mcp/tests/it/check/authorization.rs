@@ -118,6 +118,12 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
     ),
     (
         "bad-issuer-metadata",
+        |it| it.resource.1["authorization_servers"] = json!(["notes", "http://127.0.0.1:9/?tenant=1"]),
+        &[],
+        "authorization server `http://127.0.0.1:9/?tenant=1`: the issuer is not an absolute URL without query and fragment",
+    ),
+    (
+        "bad-issuer-metadata",
         |it| it.resource.1["authorization_servers"] = json!(["{origin}/tenant"]),
         &[],
         "authorization server `{origin}/tenant`: cannot read `{origin}/.well-known/oauth-authorization-server/tenant`: HTTP 404 Not Found; \
@@ -307,4 +313,9 @@ fn tokens_need_a_server_that_asks_for_them() {
     let server = ProtectedServer::start(Behaviour::default());
     let error = check(&server, &["--token-in-query"]).expect_failure(2);
     assert!(error.contains("`--token-in-query` requires a token"), "{error}");
+
+    // The status 403 may mean that the request is invalid.
+    let server = ProtectedServer::start(Behaviour { refusal: (403, None), ..Behaviour::default() });
+    let error = check(&server, &["--foreign-token", "foreign"]).expect_failure(2);
+    assert!(error.contains("does not ask for authorization"), "{error}");
 }

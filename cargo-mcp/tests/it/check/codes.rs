@@ -332,6 +332,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "prompt `p`: `a`: the result has no `values` array".to_owned(),
         ),
         (
+            "completion-failed",
+            json!({"resourceTemplates": [{"uriTemplate": "a://{b}", "name": "b", "description": "One of them."}], "responses": {"completion/complete": {"result": {}}}}),
+            vec!["--read"],
+            "resource template `a://{b}`: `b`: the result has no `values` array".to_owned(),
+        ),
+        (
             "bad-handshake",
             json!({"responses": {"initialize": {"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}}}),
             none.clone(),

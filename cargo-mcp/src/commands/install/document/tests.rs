@@ -285,3 +285,11 @@ fn only_launch_members_are_compared() {
         assert_eq!(entry.is_same(&existing), same, "{existing}");
     }
 }
+
+#[test]
+fn of_two_entries_with_one_name_the_effective_one_is_replaced() {
+    let text = r#"{"mcpServers": {"a": {"command": "first"}, "a": {"command": "last"}}}"#;
+    let document = parse(Syntax::Json, text).expect("JSON");
+    let replaced = document.set("a", Some(&entry(client(Syntax::Json), "new"))).expect("the last entry is replaced");
+    assert_eq!(replaced.get("a").expect("an entry")["command"], "/bin/new");
+}
