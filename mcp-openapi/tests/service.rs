@@ -362,6 +362,8 @@ async fn arguments_cannot_change_what_is_called() {
         ("query", json!({"form": {"filter[name]": "x"}}), "error: `form` must not have the member `filter[name]`"),
         ("either", json!({"filter": {"api_key": "x"}}), "error: `filter` must not have the member `api_key`"),
         ("either", json!({"filter": {" api.key": "x"}}), "error: `filter` must not have the member ` api.key`"),
+        ("either", json!({"filter": {"api key[0]": "x"}}), "error: `filter` must not have the member `api key[0]`"),
+        ("either", json!({"filter": {"api_key\0x": "x"}}), "error: `filter` must not have the member"),
         ("either", json!({"filter": {"api[key": "x"}}), "error: `filter` must not have the member `api[key`"),
         ("either", json!({"settings": {"login": "x"}}), "error: `settings` must not have the member `login`"),
         ("clash", json!({"id": 1, "id_body": "b", "created": "x"}), "error: "),

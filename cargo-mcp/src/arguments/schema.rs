@@ -70,7 +70,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Returns the schemas of a union, in order, or the schema itself. Each schema of a recursive union counts once.
+    /// Returns the schemas of a union, in order, or the schema itself. Each union in a recursive one counts once.
     pub(crate) fn alternatives(self) -> Vec<Self> {
         self.alternatives_except(&mut Vec::new())
     }

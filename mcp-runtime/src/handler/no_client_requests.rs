@@ -19,7 +19,7 @@ pub(crate) trait ClientRequester: Send + Sync {
 pub(crate) struct ClientWait;
 
 impl ClientWait {
-    pub(super) fn unmet_requirement(&self) -> Option<Fault> {
+    pub(crate) fn unmet_requirement(&self) -> Option<Fault> {
         None
     }
 
@@ -27,7 +27,7 @@ impl ClientWait {
         false
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         Duration::ZERO
     }
 }

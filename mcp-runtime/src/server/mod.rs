@@ -478,7 +478,7 @@ impl Server {
         self
     }
 
-    /// Returns the name that belongs to everything that the server has ever stored.
+    /// Sets the backend, which other servers may use as well.
     pub(crate) fn shared_backend(mut self, backend: Arc<dyn crate::backend::Backend>) -> Self {
         self.cluster.backend = Some(backend);
         self
