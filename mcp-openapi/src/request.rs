@@ -111,19 +111,16 @@ fn check_names(operation: &Description, own: &Parameter, pairs: &[(String, Strin
     let others = parameters.chain(credentials).filter(|(place, name)| *place == own.place && **name != own.name);
     for (name, _) in pairs {
         let name = percent_decode_str(name).decode_utf8_lossy();
-        // Some services read `a[]` as `a`, and ignore case.
-        let stem = name.split('[').next().unwrap_or_default();
-        let is_other = |other: &str| {
-            [&*name, stem].iter().any(|name| other.eq_ignore_ascii_case(name) || as_php(other) == as_php(name))
-        };
-        if name != own.name && others.clone().any(|(_, other)| is_other(other)) {
+        // Some services read `a[]` as `a`.
+        let read = [as_php(&name), as_php(name.split('[').next().unwrap_or_default())];
+        if name != own.name && others.clone().any(|(_, other)| read.contains(&as_php(other))) {
             return Err(format!("`{}` must not have the member `{name}`, which is another parameter", own.argument));
         }
     }
     Ok(())
 }
 
-/// Returns a name as PHP reads it: without leading spaces and what follows a zero byte, and with `_` for spaces and dots.
+/// Returns a name as PHP reads it, without leading spaces, with `_` for spaces and dots, and up to a zero byte. Some services ignore case.
 fn as_php(name: &str) -> String {
     let name = name.split('\0').next().unwrap_or_default();
     name.trim_start().replace([' ', '.', '['], "_").to_ascii_lowercase()

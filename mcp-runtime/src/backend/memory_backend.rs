@@ -12,10 +12,8 @@ use tokio::{sync::Notify, time::Instant};
 use super::{
     error::{BackendError, BackendFuture},
     logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
-    records::{
-        Insertion, MAX_KEY, MAX_TTL, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records,
-        forward_records,
-    },
+    memory_records::{MAX_KEY, MAX_TTL, MemoryRecords},
+    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records, forward_records},
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };

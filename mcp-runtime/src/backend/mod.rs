@@ -12,6 +12,8 @@ mod logs;
 #[cfg(feature = "backend")]
 mod memory_backend;
 #[cfg(feature = "backend")]
+mod memory_records;
+#[cfg(feature = "backend")]
 mod records;
 pub(crate) mod time;
 #[cfg(feature = "backend")]
@@ -35,7 +37,9 @@ pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
 #[cfg(feature = "backend")]
 pub use memory_backend::MemoryBackend;
 #[cfg(feature = "backend")]
-pub use records::{Insertion, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records};
+pub use memory_records::MemoryRecords;
+#[cfg(feature = "backend")]
+pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
 #[cfg(any(feature = "cluster", feature = "http"))]
 pub(crate) use timing::BACKEND_TIMEOUT;
