@@ -287,13 +287,13 @@ pub(super) struct Applicators {
 pub(super) fn with_applied<'a, I: IntoIterator<Item = Id>>(
     nodes: &'a [Node],
     ids: &[Id],
-    applied: impl Fn(&'a Applicators) -> I,
+    applied: impl Fn(&'a Node) -> I,
 ) -> Vec<Id> {
     let mut found = ids.to_vec();
     let mut next = 0;
     while let Some(&id) = found.get(next) {
         next += 1;
-        for id in nodes[id].applicators.as_deref().into_iter().flat_map(&applied) {
+        for id in applied(&nodes[id]) {
             if !found.contains(&id) {
                 found.push(id);
             }

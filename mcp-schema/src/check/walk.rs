@@ -213,8 +213,12 @@ impl<'a> Walk<'a> {
         self.spend(json.len() as u64)?;
         let nodes = self.nodes;
         let mut absent = HashSet::new();
-        let ids =
-            with_applied(nodes, &[id], |applicators| applicators.reference.iter().chain(&applicators.all).copied());
+        let ids = with_applied(nodes, &[id], |node| {
+            node.applicators
+                .iter()
+                .flat_map(|applicators| applicators.reference.iter().chain(&applicators.all))
+                .copied()
+        });
         self.spend(ids.len() as u64)?;
         for (name, value) in json::members(json).filter(|(_, value)| json::kind(value) == Kind::Null) {
             let rules = ids.iter().filter_map(|&id| nodes[id].object.as_ref());

@@ -703,6 +703,7 @@ fn integral_numbers_are_rewritten_as_integers() {
     for schema in [
         json!({"if": {"required": ["n"]}, "then": integers}),
         json!({"if": {"required": ["x"]}, "else": integers}),
+        json!({"dependentSchemas": {"n": integers}}),
         json!({"properties": {"x": true}, "unevaluatedProperties": {"type": "integer"}}),
     ] {
         assert_eq!(compile(&schema).normalize_integers(r#"{"n":1.0}"#), r#"{"n":1}"#, "{schema}");
