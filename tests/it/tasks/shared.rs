@@ -394,6 +394,27 @@ async fn a_task_fails_if_its_question_cannot_be_stored() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_task_goes_on_if_its_status_message_cannot_be_stored() {
+    for outage in [Duration::from_secs(20), Duration::MAX] {
+        let begun = tokio::time::Instant::now();
+        let backend = failing_backend(move |_, value| {
+            String::from_utf8_lossy(value).contains("the first third") && begun.elapsed() < outage
+        });
+        let gate = Arc::<Gate>::default();
+        let mut client = connect(server(&gate).backend(backend), Revision::V2026_07_28);
+        let id = client.start_task("progress", json!({})).await;
+        for _ in 0..40 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        let task = client.wait_for_status(&id, "working").await;
+        let is_over = begun.elapsed() >= outage;
+        assert_eq!(task["statusMessage"] == "the first third", is_over, "{task}");
+        gate.open();
+        client.wait_for_status(&id, "completed").await;
+    }
+}
+
 #[tokio::test]
 async fn the_reason_of_a_backend_failure_is_not_sent_to_the_client() {
     let backend = failing_backend(|_, _| true);

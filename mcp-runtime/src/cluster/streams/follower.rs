@@ -1,3 +1,5 @@
+//! Reads the stream of a call from its log, at any replica.
+
 use std::{collections::VecDeque, sync::Arc};
 
 use tokio::time::{Instant, timeout_at};

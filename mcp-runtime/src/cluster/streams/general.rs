@@ -1,3 +1,5 @@
+//! The streams of a session, and the responses that carry the messages that belong to no request.
+
 use std::{
     future::poll_fn,
     pin::pin,
@@ -19,7 +21,7 @@ use super::{
     general_log::{GeneralLog, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     responses::{Closed, Feed, FollowedEvents, OpenResponse, Reader, ReaderRecord},
-    writer::Writer,
+    writer::Pump,
 };
 use crate::{
     backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, Warnings, with_timeout},
@@ -53,9 +55,9 @@ const MAX_CHANGE: u32 = i32::MAX as u32;
 /// connection ends or the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(crate) struct SessionStreams {
-    streams: Arc<ReplicaStreams>,
-    session_id: Arc<str>,
-    dialect: &'static Dialect,
+    pub(super) streams: Arc<ReplicaStreams>,
+    pub(super) session_id: Arc<str>,
+    pub(super) dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     /// Their log. Most sessions never need one here.
@@ -409,84 +411,5 @@ impl GeneralResponse {
     async fn send_line(&self, line: &[u8], feed: &Feed) -> Result<(), Closed> {
         let number = EventNumber { position: self.at, change: self.change };
         feed.send(StreamItem::Event { position: number.encode(), line: line.to_vec().into() }).await
-    }
-}
-
-/// Moves the messages of a stream from its outbox to its log, and then to the response of the call as long as that
-/// exists.
-///
-/// While the backend fails for a few seconds, no event is sent, and messages wait in the outbox, which drops
-/// notifications beyond its limit. A client can therefore resume the stream after any event that it has received.
-///
-/// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
-/// after these messages. The log receives them when the backend responds again, unless the log could not be created in
-/// time.
-struct Pump {
-    session: Arc<SessionStreams>,
-    outbox: Arc<Outbox>,
-    calls: StreamCalls,
-    /// The messages that the outbox no longer contains.
-    lines: Vec<u8>,
-    feed: Feed,
-    memory: StreamMemory,
-    /// Delays the shutdown until the answers are written.
-    unwritten: watch::Receiver<()>,
-}
-
-impl Pump {
-    /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
-    async fn open(&self) -> Option<(u64, StreamLog, u64)> {
-        let (replica, is_transient) =
-            (&self.session.streams.replica, |error: &BackendError| *error != BackendError::Full);
-        let slot = persist(|| replica.join(), is_transient).await?;
-        let stream = replica.next_id(slot);
-        let log = StreamLog::new(replica.backend(), &self.session.session_id, stream);
-        persist(|| log.record(&self.calls), is_transient).await?;
-        let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
-        Some((stream, log, at))
-    }
-
-    /// Runs until the stream is complete.
-    async fn run(self) {
-        let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { session, outbox, calls, mut lines, feed, memory, unwritten } = self;
-        let Some((stream, log, at)) = opened else {
-            static WARNINGS: Warnings = Warnings::new();
-            if WARNINGS.is_due() {
-                tracing::warn!("event streams cannot be resumed: the backend is full or has failed");
-            }
-            let _ = send_without_log(&outbox, &mut lines, &feed).await;
-            return;
-        };
-        let mut writer = Writer::new(log, calls, session.dialect, at, &memory, feed);
-        writer.feed(StreamItem::Opened { stream }).await;
-        let mut unwritten = Some(unwritten);
-        while !writer.is_over() {
-            writer.advance(&outbox, &mut lines).await;
-            if writer.has_written_answers() {
-                unwritten.take();
-            }
-        }
-    }
-}
-
-/// Sends messages to a response as long as it exists, until every request has been answered.
-async fn send_without_log(outbox: &Outbox, lines: &mut Vec<u8>, feed: &Feed) -> Result<(), Closed> {
-    loop {
-        let is_finished = outbox.is_finished();
-        outbox.drain(lines);
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            feed.send(StreamItem::Message { line: line.to_vec().into() }).await?;
-        }
-        lines.clear();
-        if is_finished {
-            return feed.send(StreamItem::End).await;
-        }
-        let output = poll_fn(|cx| {
-            let output = outbox.poll_output(cx);
-            // Registered before the check, so that the end is not missed.
-            if outbox.is_finished() { Poll::Ready(()) } else { output }
-        });
-        race(output, feed.closed()).await.map_err(|()| Closed)?;
     }
 }

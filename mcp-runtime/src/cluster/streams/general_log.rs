@@ -1,3 +1,5 @@
+//! The log of the messages of a session that belong to no request, as this replica writes and reads it.
+
 use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;

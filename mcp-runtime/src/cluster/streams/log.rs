@@ -161,7 +161,7 @@ pub(super) enum Entry<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct EventHeader {
     /// The number of the event, by which the owner recognizes an entry that was written by an append that seemed to
-    /// fail.
+    /// fail. The id of the event contains the position of the entry instead.
     pub(super) number: u64,
     /// Whether every request of the stream was answered or cancelled before the event.
     pub(super) is_answered: bool,

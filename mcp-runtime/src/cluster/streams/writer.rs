@@ -1,16 +1,23 @@
-use std::{collections::VecDeque, future::poll_fn, task::Poll, time::Duration};
+//! Writes the streams of calls to their logs.
+
+use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
 
 use super::{
+    general::SessionStreams,
     log::{Cursor, Entry, EventHeader, MAX_PAUSE, RESULT_TOO_LONG, RUNNING_TTL, StreamLog, persist},
-    responses::Feed,
+    responses::{Closed, Feed},
 };
 use crate::{
     backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
     engine::Outbox,
     revision::Dialect,
+    stdx::race,
     transport::http::{
         session::StreamCalls,
         sse::{
@@ -27,6 +34,85 @@ const MAX_GAP_TIME: Duration = Duration::from_secs(10);
 /// After this time, the output is sent without ids once another attempt to write it has failed, which takes a few seconds
 /// at most.
 const MAX_DELAY: Duration = Duration::from_secs(3);
+
+/// Moves the messages of a stream from its outbox to its log, and then to the response of the call as long as that
+/// exists.
+///
+/// While the backend fails for a few seconds, no event is sent, and messages wait in the outbox, which drops
+/// notifications beyond its limit. A client can therefore resume the stream after any event that it has received.
+///
+/// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
+/// after these messages. The log receives them when the backend responds again, unless the log could not be created in
+/// time.
+pub(super) struct Pump {
+    pub(super) session: Arc<SessionStreams>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) calls: StreamCalls,
+    /// The messages that the outbox no longer contains.
+    pub(super) lines: Vec<u8>,
+    pub(super) feed: Feed,
+    pub(super) memory: StreamMemory,
+    /// Delays the shutdown until the answers are written.
+    pub(super) unwritten: watch::Receiver<()>,
+}
+
+impl Pump {
+    /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
+    async fn open(&self) -> Option<(u64, StreamLog, u64)> {
+        let (replica, is_transient) =
+            (&self.session.streams.replica, |error: &BackendError| *error != BackendError::Full);
+        let slot = persist(|| replica.join(), is_transient).await?;
+        let stream = replica.next_id(slot);
+        let log = StreamLog::new(replica.backend(), &self.session.session_id, stream);
+        persist(|| log.record(&self.calls), is_transient).await?;
+        let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
+        Some((stream, log, at))
+    }
+
+    /// Runs until the stream is complete.
+    pub(super) async fn run(self) {
+        let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
+        let Self { session, outbox, calls, mut lines, feed, memory, unwritten } = self;
+        let Some((stream, log, at)) = opened else {
+            static WARNINGS: Warnings = Warnings::new();
+            if WARNINGS.is_due() {
+                tracing::warn!("event streams cannot be resumed: the backend is full or has failed");
+            }
+            let _ = send_without_log(&outbox, &mut lines, &feed).await;
+            return;
+        };
+        let mut writer = Writer::new(log, calls, session.dialect, at, &memory, feed);
+        writer.feed(StreamItem::Opened { stream }).await;
+        let mut unwritten = Some(unwritten);
+        while !writer.is_over() {
+            writer.advance(&outbox, &mut lines).await;
+            if writer.has_written_answers() {
+                unwritten.take();
+            }
+        }
+    }
+}
+
+/// Sends messages to a response as long as it exists, until every request has been answered.
+async fn send_without_log(outbox: &Outbox, lines: &mut Vec<u8>, feed: &Feed) -> Result<(), Closed> {
+    loop {
+        let is_finished = outbox.is_finished();
+        outbox.drain(lines);
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            feed.send(StreamItem::Message { line: line.to_vec().into() }).await?;
+        }
+        lines.clear();
+        if is_finished {
+            return feed.send(StreamItem::End).await;
+        }
+        let output = poll_fn(|cx| {
+            let output = outbox.poll_output(cx);
+            // Registered before the check, so that the end is not missed.
+            if outbox.is_finished() { Poll::Ready(()) } else { output }
+        });
+        race(output, feed.closed()).await.map_err(|()| Closed)?;
+    }
+}
 
 /// Writes the log of a stream, and sends what the log contains to the response of the call as long as that exists.
 ///

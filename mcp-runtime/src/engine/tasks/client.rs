@@ -321,6 +321,12 @@ impl TaskInbox {
         self.contents.lock().update.message = Some(truncated(message));
         self.message_changed.notify_one();
     }
+
+    /// Puts back a status message that was taken, unless there is a newer one. The next update will take it.
+    pub(super) fn restore_message(&self, message: Option<String>) {
+        let latest = &mut self.contents.lock().update.message;
+        *latest = latest.take().or(message);
+    }
 }
 
 impl Contents {

@@ -278,12 +278,14 @@ impl Runner {
 }
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
-/// record to the function. Tries again for a while if the backend fails.
+/// record to the function. If the backend fails, tries again for a while, unless only the status message has changed:
+/// the function goes on, and the message is stored with the next update.
 async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, TaskError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox.take_update();
     let runner = store.runner();
     // Kept over all attempts: one that seems to fail may have removed the responses from the record.
     let mut responses = HashMap::new();
+    let is_awaited = !(asked.is_empty() && withdrawn.is_empty() && task.state.inputs.is_empty());
     let mut apply = |state: &mut TaskState| {
         let new = asked.iter().filter(|new| !state.inputs.iter().any(|input| input.key == new.key));
         let new: Vec<_> = new.filter(|new| !responses.contains_key(&new.key)).cloned().collect();
@@ -305,6 +307,11 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
     let (mut backoff, mut retries) = (Backoff::default(), 0..MAX_RETRIES);
     let updated = loop {
         match store.update(task.clone(), &mut apply).await {
+            Err(error) if !is_awaited => {
+                tracing::debug!(%error, task = log_id(task.id()), "cannot update a task");
+                client.inbox.restore_message(message);
+                return Ok(Updated::Applied(task));
+            }
             Err(_) if retries.next().is_some() => backoff.wait().await,
             updated => break updated,
         }
