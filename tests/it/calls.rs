@@ -513,6 +513,17 @@ async fn a_reused_id_is_answered_by_the_second_call() {
     assert!(cancelled > 0);
 }
 
+#[tokio::test]
+async fn a_call_with_the_longest_id_can_be_cancelled() {
+    let (_, mut client) = client(Revision::V2025_11_25);
+    let id = "i".repeat(1024 - 2);
+    let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "forever"}});
+    assert_eq!(client.send_raw(call.to_string().as_bytes()), [] as [Value; 0]);
+    assert_eq!(client.in_flight(), 1);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    assert_eq!(client.in_flight(), 0);
+}
+
 /// Blocking functions queue for a thread. Calls cancelled while queued never start.
 #[tokio::test]
 async fn calls_cancelled_while_queued_never_start() {

@@ -478,6 +478,54 @@ async fn methods_of_extensions_are_notified() {
     }
 }
 
+/// A notification may name its revision, as a request does. Otherwise, it is of the revision of the session.
+#[tokio::test]
+async fn a_notification_may_name_its_revision() {
+    let seen = Arc::<Mutex<Vec<Revision>>>::default();
+    let revisions = Arc::clone(&seen);
+    let note = MethodEntry::new("com.example/note", json!({"type": "object"}), move |_: Value, ctx: Context| {
+        revisions.lock().unwrap().push(ctx.revision());
+        async { Ok::<_, Fault>(json!({})) }
+    });
+    let mut client = Server::empty("values", "1.0.0").with_entry(note).test_client(Revision::V2025_11_25);
+    let named = |version: &str| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        })
+    };
+    for (meta, expected) in [
+        (json!({}), Some(Revision::V2025_11_25)),
+        (named("2026-07-28"), Some(Revision::V2026_07_28)),
+        (named("1999-01-01"), None),
+    ] {
+        let message = json!({"jsonrpc": "2.0", "method": "com.example/note", "params": {"_meta": meta}});
+        client.send_raw(message.to_string().as_bytes());
+        let found = std::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(found, Vec::from_iter(expected), "{message}");
+    }
+}
+
+/// The server ends before the call of a notification does.
+#[tokio::test(start_paused = true)]
+async fn a_notification_whose_call_never_ends_has_no_response() {
+    let note = MethodEntry::new("com.example/note", json!({"type": "object"}), async |_: Value, _: Context| {
+        std::future::pending::<Result<(), Fault>>().await
+    });
+    let server = Server::empty("values", "1.0.0").with_entry(note).shutdown_grace(Duration::from_secs(1));
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}});
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
+        json!({"jsonrpc": "2.0", "method": "com.example/note", "params": {}}),
+    ];
+    let input = messages.map(|message| format!("{message}\n")).concat();
+    let mut output = Vec::new();
+    server.serve(input.as_bytes(), &mut output).await.unwrap();
+    let lines = String::from_utf8(output).unwrap();
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+}
+
 /// The entry of a resource learns of each subscription, and of its end, however it ends.
 #[tokio::test]
 async fn subscriptions_hold_what_on_subscribe_returns() {

@@ -311,7 +311,11 @@ mod tests {
     #[test]
     fn keys_parse_from_hexadecimal_digits_and_from_base64() {
         let key = StateKey::new([0xab; KEY_LEN]);
-        for text in ["ab".repeat(KEY_LEN), STANDARD.encode([0xab; KEY_LEN]), URL_SAFE_NO_PAD.encode([0xab; KEY_LEN])] {
+        let hexadecimal = "ab".repeat(KEY_LEN);
+        // A file ends with a line break.
+        let line = format!(" {hexadecimal}\n");
+        let base64 = [STANDARD.encode([0xab; KEY_LEN]), URL_SAFE_NO_PAD.encode([0xab; KEY_LEN])];
+        for text in [hexadecimal, line].into_iter().chain(base64) {
             assert_eq!(text.parse::<StateKey>().unwrap(), key, "{text}");
         }
         for text in ["", "ab", &"zz".repeat(KEY_LEN), &"é".repeat(KEY_LEN), &format!("a{}b", "é".repeat(31))] {

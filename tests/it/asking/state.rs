@@ -54,6 +54,7 @@ async fn a_state_is_valid_for_its_own_request_only() {
         ("server with another key", keyed(2), "order", json!({}), retry(&state), false),
         ("server with a generated key", server(), "order", json!({}), retry(&state), false),
         ("server with another name", keyed(1).renamed_from("other"), "order", json!({}), retry(&state), false),
+        ("server with a former name that is empty", keyed(1).renamed_from(""), "order", json!({}), retry(&state), true),
         ("other tool", keyed(1), "same_key", json!({}), retry(&state), false),
         ("tool with another question", keyed(1), "delete", json!({"path": "/a"}), retry(&state), false),
         ("tampered with", keyed(1), "order", json!({}), retry(&tampered), false),
@@ -67,6 +68,15 @@ async fn a_state_is_valid_for_its_own_request_only() {
         } else {
             assert_eq!(result, Err(-32602), "{label}");
         }
+    }
+}
+
+/// Some clients send every member.
+#[tokio::test]
+async fn a_state_and_answers_of_null_begin_the_first_round() {
+    for extra in [json!({"requestState": null}), json!({"inputResponses": null})] {
+        let result = call(&mut connect(server()), "order", json!({}), extra.clone()).await;
+        assert_eq!(result.unwrap_or_default()["resultType"], "input_required", "{extra}");
     }
 }
 

@@ -84,6 +84,18 @@ async fn lists_are_paginated() {
     }
 }
 
+/// Some clients send every member.
+#[tokio::test]
+async fn a_cursor_of_null_is_no_cursor() {
+    for revision in Revision::ALL {
+        let server = empty().with::<two::zebra>().with::<one::same>().page_size(1);
+        let mut client = server.test_client(revision);
+        let first = client.request("tools/list", json!({})).await;
+        assert!(first.is_ok(), "{revision}: {first:?}");
+        assert_eq!(client.request("tools/list", json!({"cursor": null})).await, first, "{revision}");
+    }
+}
+
 /// Two entries for each list.
 struct Several;
 

@@ -6,6 +6,7 @@ use http::Response;
 use http_body_util::BodyExt;
 use mcp_runtime::{
     HttpOptions, Server,
+    auth::Identity,
     backend::MemoryBackend,
     http::{HttpBody, HttpService},
     resource,
@@ -102,7 +103,9 @@ fn answer(id: &str, question: &Value, action: &str) -> Request {
 async fn a_session_exists_only_for_the_principal_that_opened_it() {
     for opener in PRINCIPALS {
         let (gate, server) = server();
-        let service = service(server.with::<memo>(), HttpOptions::default());
+        // The identity of the process is that of no client over HTTP.
+        let server = server.with::<memo>().stdio_identity(Identity::new("ada"));
+        let service = service(server, HttpOptions::default());
         check_principals(opener, &gate, &service, &service).await;
     }
 }

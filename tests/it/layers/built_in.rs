@@ -307,6 +307,16 @@ async fn calls_over_the_rate_limit_are_rejected() {
     }
 }
 
+/// A caller that waits for as long as it is told is admitted.
+#[tokio::test(start_paused = true)]
+async fn the_time_to_wait_is_rounded_up() {
+    let limit = RateLimit::new(3, Duration::from_secs(2)).burst(1);
+    let mut client = server().1.layer(limit).test_client(Revision::V2026_07_28);
+    assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
+    let refused = text(&mut client, "double", json!({"number": 1})).await;
+    assert!(refused.ends_with("retry in 667ms"), "{refused}");
+}
+
 /// Returns how many of ten calls of each of two tools succeed.
 async fn passed(limit: RateLimit) -> [usize; 2] {
     let (_, server) = server();
@@ -330,6 +340,7 @@ async fn rates_are_limited_by_key() {
         (limit(3), [3, 0]),
         (limit(0), [1, 0]),
         (limit(3).burst(2), [2, 0]),
+        (limit(3).burst(0), [1, 0]),
         (limit(3).per_function(), [3, 3]),
         (limit(3).max_keys(1), [3, 0]),
         (limit(3).max_keys(1).per_function(), [3, 3]),
@@ -472,6 +483,27 @@ async fn results_are_cached_until_they_expire() {
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_ne!(client.call("counts", json!({"what": {"a": 1, "b": [2]}})).await.unwrap(), first);
         assert_eq!(runs.total(), 3);
+    }
+}
+
+/// Count, and take some time.
+#[tool(read_only)]
+async fn counts_slowly(runs: &Runs) -> usize {
+    runs.count();
+    let total = runs.total();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    total
+}
+
+/// A function may have read what has changed while it ran.
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_result_counts_from_the_start_of_its_call() {
+    let server = Server::empty("cache", "1.0.0").with::<counts_slowly>().with_shared(Arc::<Runs>::default());
+    let cache = CacheReadOnly::new(Duration::from_secs(200));
+    let mut client = server.layer(cache).test_client(Revision::V2026_07_28);
+    for (pause, expected) in [(0, "1"), (90, "1"), (20, "2")] {
+        tokio::time::advance(Duration::from_secs(pause)).await;
+        assert_eq!(text(&mut client, "counts_slowly", json!({})).await, expected, "{pause}");
     }
 }
 

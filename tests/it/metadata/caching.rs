@@ -57,6 +57,10 @@ async fn lists_and_resources_have_cache_hints_of_their_own() {
             icons().visible_to(|_, _| true).list_cache(EntryKind::Tool, hour, CacheScope::Public),
             [private(3_600_000), private(60_000), private(60_000), private(60_000), private(90_000), item],
         ),
+        (
+            icons().hide_unauthorized().list_cache(EntryKind::Tool, hour, CacheScope::Public),
+            [private(3_600_000), private(60_000), private(60_000), private(60_000), private(90_000), item],
+        ),
         // A function lists resources.
         (icons().with::<item>(), [minute, minute, private(0), minute, public(90_000), item]),
         (

@@ -57,9 +57,12 @@ fn functions_read_the_capabilities_of_the_client() {
 
 #[test]
 fn large_capabilities_of_clients_are_rejected() {
+    const LIMIT: usize = 65_536;
+    let padded = |bytes: usize| json!({"experimental": {"com.example/a": {"x": "x".repeat(bytes)}}});
+    let frame = padded(0).to_string().len();
     for revision in Revision::ALL {
-        for (bytes, is_accepted) in [(60_000, true), (70_000, false)] {
-            let capabilities = json!({"experimental": {"com.example/a": {"x": "x".repeat(bytes)}}});
+        for (bytes, is_accepted) in [(LIMIT, true), (LIMIT + 1, false)] {
+            let capabilities = padded(bytes - frame);
             let lines = call_declared(revision, &capabilities, "com.example/a");
             assert_eq!(lines[0].get("result").is_some(), is_accepted, "{revision} {bytes}");
             if !is_accepted {

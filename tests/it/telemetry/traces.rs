@@ -285,6 +285,8 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
         for (answer, error, code) in [
             (json!({"result": {"action": "accept", "content": {"sure": true}}}), "-", "-"),
             (json!({"error": {"code": -32603, "message": "no"}}), "-32603", "-32603"),
+            (json!({"error": {"code": -32602, "message": "no"}}), "-32602", "-32602"),
+            (json!({"error": {"code": -1, "message": "no"}}), "-1", "-1"),
             // Clients must not add values to a metric.
             (json!({"error": {"code": 12345, "message": "no"}}), "_OTHER", "12345"),
             (json!({"error": {"code": -32123, "message": "no"}}), "_OTHER", "-32123"),

@@ -282,6 +282,16 @@ async fn calls_wait_for_one_attempt_at_most_while_the_backend_fails() {
     }
 }
 
+/// A process never exceeds the rate on its own.
+#[tokio::test(start_paused = true)]
+async fn calls_before_a_failure_of_the_backend_count() {
+    let mut service = Service::new(Duration::from_secs(1), 100);
+    let backend = service.start(10_000);
+    assert_eq!(service.passing(PROCESSES, 60).await, 60);
+    backend.fails.store(true, Ordering::Relaxed);
+    assert_eq!(service.passing(PROCESSES, 60).await, 40);
+}
+
 /// Whenever a process tries to take a share, another one has just changed the record.
 #[tokio::test(start_paused = true)]
 async fn a_call_is_rejected_if_the_record_changes_too_often() {
@@ -342,6 +352,10 @@ fn a_budget_from_the_future_is_read_again() {
     assert!(account.decide(rate, now).is_none(), "rejected without reading the record");
     account.forget_invalid(rate, now);
     assert_eq!(account.plan(rate, now).unwrap().condition, RecordCondition::Absent);
+
+    let mut account = Account::default();
+    account.give_up(rate, now + 3 * rate.period());
+    assert!(account.decide(rate, now).is_none(), "rejected for longer than a period");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use crate::{
-    http::{client::soon, request::stateless},
+    http::{
+        client::{Endpoint, soon},
+        request::stateless,
+    },
     rates::{server, two_each},
     tasks::EXTENSION,
 };
@@ -50,6 +53,22 @@ async fn requests_without_a_session_count_for_their_peer() {
             let body = serde_json::from_slice::<Value>(&body).unwrap();
             let message = body["error"]["message"].as_str().unwrap_or_default();
             assert_eq!(!message.starts_with(excess), is_accepted, "{principal:?} from {host}: {body}");
+        }
+    }
+}
+
+/// Clients behind one address share no budget if they have sessions.
+#[tokio::test]
+async fn requests_of_a_session_count_for_it() {
+    let endpoint = Endpoint::start(server(two_each()), HttpOptions::default()).await;
+    let reference = json!({"type": "ref/prompt", "name": "greet"});
+    let params = json!({"ref": reference, "argument": {"name": "tone", "value": "form"}});
+    for number in 0..2 {
+        let session = endpoint.session("2025-11-25").await;
+        for (id, is_accepted) in [(1, true), (2, true), (3, false)] {
+            let message = json!({"jsonrpc": "2.0", "id": id, "method": "completion/complete", "params": params});
+            let reply = endpoint.send(&session.post(&message)).await.json();
+            assert_eq!(reply["error"].is_null(), is_accepted, "session {number}: {reply}");
         }
     }
 }
