@@ -161,6 +161,33 @@ async fn tasks_are_counted_by_how_they_ended() {
     }
 }
 
+/// The tasks of other tests of the process are counted as well.
+#[tokio::test]
+async fn tasks_that_wait_for_their_client_are_counted_apart() {
+    /// Ask as a task.
+    #[tool(task)]
+    async fn asks_as_task(ctx: &Context) -> Result<bool, Fault> {
+        Ok(ctx.elicit::<Sure>("sure", "Sure?").await?.is_accepted())
+    }
+
+    let server = server(&Arc::default()).with::<asks_as_task>().build().unwrap();
+    let stats = server.stats();
+    let mut client = server.test_client(Revision::V2025_11_25).answering(|_| panic!("nothing waits for the result"));
+    let params = json!({"name": "asks_as_task", "arguments": {}, "task": {}});
+    client.request("tools/call", params).await.unwrap();
+    let are_waiting = || {
+        let waiting = Some(("mcp.task.status", "input_required"));
+        stats.read().iter().any(|stat| stat.name == "mcp.server.tasks" && stat.attribute == waiting && stat.value > 0)
+    };
+    for _ in 0..1000 {
+        if are_waiting() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("no task waits");
+}
+
 /// Other tests of the process count as well, so what is counted here is compared with a lower bound.
 #[tokio::test]
 async fn statistics_have_the_same_order_and_count_what_happens() {
