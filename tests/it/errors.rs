@@ -490,5 +490,12 @@ async fn ids_and_progress_tokens_have_a_maximum_size() {
                 assert_eq!(last["error"]["message"], message);
             }
         }
+        // Values that are no tokens ask for nothing.
+        for token in [json!(null), json!(true), json!([1]), json!({"a": 1})] {
+            client.send_request("tools/call", json!({"name": "progress", "_meta": {"progressToken": token}}));
+            let lines = client.settle().await;
+            assert_eq!(lines.len(), 1, "{revision}: {lines:?}");
+            assert_eq!(lines[0]["result"]["content"][0]["text"], "done", "{revision}");
+        }
     }
 }

@@ -65,6 +65,23 @@ fn the_least_and_the_greatest_integers_are_decoded() {
     assert_eq!(Elicitation::<Limits>::new("limits", "").read(&result), Ok(Answer::Accept(expected)));
 }
 
+/// A number in the notation with an exponent may have been rounded before it arrives.
+#[test]
+fn numbers_that_their_type_cannot_hold_are_rejected() {
+    #[derive(Debug, PartialEq, Elicit)]
+    struct Share {
+        share: f32,
+    }
+
+    let accepted = |content: &str| format!(r#"{{"action":"accept","content":{{{content}}}}}"#);
+    let limits = Elicitation::<Limits>::new("limits", "");
+    let exact = Limits { least: -9_007_199_254_740_992, most: 9_007_199_254_740_992 };
+    let read = limits.read(&accepted(r#""least":-9007199254740992.0,"most":9007199254740992e0"#));
+    assert_eq!(read, Ok(Answer::Accept(exact)));
+    assert_rejected(&limits, &accepted(r#""least":1e18,"most":1"#), "`least` is invalid");
+    assert_rejected(&Elicitation::<Share>::new("share", ""), &accepted(r#""share":1e300"#), "`share` is invalid");
+}
+
 #[test]
 fn choices_can_be_booleans() {
     let ask = Elicitation::<Several>::new("several", "");
@@ -170,10 +187,29 @@ fn invalid_form_content_is_rejected() {
 }
 
 #[test]
+fn answers_to_forms_with_a_schema_are_checked() {
+    let properties = json!({"name": {"type": "string"}, "age": {"type": "integer"}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["name"]});
+    let ask = FormElicitation::new("who", "Who?", schema);
+    let content = json!({"name": "Ada", "unknown": [1]});
+    let accepted = ask.read(&json!({"action": "accept", "content": content}).to_string()).unwrap();
+    assert_eq!(accepted.accepted().map(Value::from), Some(content));
+    assert_eq!(ask.read(r#"{"action":"decline"}"#), Ok(Answer::Decline));
+    for (content, expected) in [
+        (json!({"name": 7}), "`name`: 7 must be a string"),
+        (json!({"name": "Ada", "age": "old"}), r#"`age`: "old" must be an integer"#),
+        (json!(null), "`name` is required (string)"),
+    ] {
+        assert_rejected(&ask, &json!({"action": "accept", "content": content}).to_string(), expected);
+    }
+}
+
+#[test]
 fn sampling_results_are_decoded() {
     let result = SampleRequest::new("a")
-        .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","more":1}"#)
+        .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","_meta":{"a/d":3},"more":1}"#)
         .unwrap();
+    assert_eq!(Value::from(result.meta.clone()), json!({ "a/d": 3 }));
     assert_eq!((result.role, &*result.model, result.stop_reason.as_deref()), (Role::Assistant, "m", Some("endTurn")));
     assert_eq!(result.text(), "Paris");
     let result = SampleRequest::new("a")
@@ -181,13 +217,14 @@ fn sampling_results_are_decoded() {
             r#"{"role":"user","model":"m","stopReason":null,"content":[
                 {"type":"text","text":"a","annotations":{}}, {"type":"image","data":"AQI=","mimeType":"image/png","_meta":{"a/b":1}},
                 {"type":"audio","data":"","mimeType":"audio/wav","_meta":{"a/c":2}}, {"type":"text","text":"b"},
-                {"type":"tool_use","id":"1","name":"t","input":{"x":[1]}}
+                {"type":"tool_use","id":"1","name":"t","input":{"x":[1]},"_meta":{"a/e":4}}
             ]}"#,
         )
         .unwrap();
     assert_eq!((result.role, result.text(), &result.stop_reason), (Role::User, "ab".to_owned(), &None));
     let input = json!({ "x": [1] }).as_object().unwrap().clone();
-    let tool_use = SampleToolUse::new("1", "t", input);
+    let mut tool_use = SampleToolUse::new("1", "t", input);
+    tool_use.meta.insert("a/e".to_owned(), json!(4));
     let mut image = Image::png([1, 2]);
     image.meta.insert("a/b".to_owned(), json!(1));
     let mut audio = Audio::wav([]);
@@ -240,6 +277,8 @@ fn roots_are_decoded() {
     let result = r#"{"roots":[{"uri":"file:///a","name":"A"},{"uri":"file:///b","name":null},{"uri":"file:///c"}]}"#;
     let expected = [("file:///a", Some("A")), ("file:///b", None), ("file:///c", None)];
     assert_eq!(read(result), expected.map(|(uri, name)| (uri.to_owned(), name.map(str::to_owned))));
+    let roots = ListRoots.read(r#"{"roots":[{"uri":"file:///a","_meta":{"a/b":1}}]}"#).unwrap();
+    assert_eq!(Value::from(roots[0].meta.clone()), json!({ "a/b": 1 }));
     for (result, expected) in [
         ("true", "true must be an object"),
         ("{}", "`roots` is required (array)"),

@@ -177,6 +177,22 @@ fn booleans_stand_for_the_choices_of_a_list() {
     );
 }
 
+/// The limits of a larger type mean nothing to a user.
+#[test]
+fn the_limits_of_small_types_are_displayed() {
+    #[derive(Elicit)]
+    #[allow(dead_code)]
+    struct Limited {
+        port: u16,
+        number: i32,
+    }
+
+    assert_eq!(
+        properties(&Elicitation::<Limited>::new("limited", ""), Revision::V2025_11_25),
+        json!({ "port": { "type": "integer", "minimum": 0, "maximum": 65535 }, "number": { "type": "integer" } })
+    );
+}
+
 #[test]
 fn fields_keep_their_order() {
     let text = encoded_question(&every(), Revision::V2026_07_28).unwrap();
@@ -308,7 +324,13 @@ fn url_elicitations_are_encoded_and_validated() {
         "javascript:alert(1)",
         "https://",
         "https:///a",
+        "https://?a",
+        "https://#a",
         "https://a b",
+        r"https://example.com\@localhost",
+        r#"https://a/"b""#,
+        "https://a/<b>",
+        "https://a/`b`",
         "ftp://a",
         "http://ü",
     ] {
@@ -326,6 +348,8 @@ fn url_elicitations_are_encoded_and_validated() {
         ("HTTPS://example.com:8443/a", None),
         ("https://[2001:db8::1]/", None),
         ("https://example.com/@ada?to=a@b.c#@", None),
+        ("https://example.com?to=a@b.c", None),
+        ("http://localhost#@", None),
         ("http://example.com", Some(https)),
         ("http://127.evil.example/", Some(https)),
         ("http://127.0.0.1.evil.example/", Some(https)),
@@ -415,6 +439,9 @@ fn sampling_requests_are_encoded_for_each_revision() {
     let result = json!({ "type": "tool_result", "toolUseId": "1", "content": [text("sunny")] });
     assert_eq!(params["messages"][2]["content"], result);
     assert_eq!(params["modelPreferences"], json!({ "costPriority": 0.5 }));
+    let with_empty_message = SampleRequest::new("Hello").with_contents(Role::User, []);
+    let messages = &encoded(&with_empty_message, Revision::V2025_11_25)["params"]["messages"];
+    assert_eq!(*messages, json!([{ "role": "user", "content": text("Hello") }]));
 }
 
 #[test]
@@ -423,6 +450,7 @@ fn invalid_sampling_requests_are_rejected() {
     let ask = || SampleRequest::new("Hello");
     for (ask, revision, expected) in [
         (ask().cost(1.5), Revision::V2026_07_28, "`costPriority` is 1.5, expected a number from 0 to 1"),
+        (ask().cost(-0.5), Revision::V2026_07_28, "`costPriority` is -0.5, expected a number from 0 to 1"),
         (ask().speed(f64::NAN), Revision::V2026_07_28, "`speedPriority` is NaN, expected a number from 0 to 1"),
         (ask().temperature(f64::INFINITY), Revision::V2026_07_28, "`temperature` is inf, expected a number"),
         (
@@ -455,6 +483,13 @@ fn invalid_sampling_requests_are_rejected() {
         ),
         (
             ask().with_tool_results([SampleToolResult::new("1", "a")]),
+            Revision::V2026_07_28,
+            "the tool result `1` does not match a tool call in the previous message",
+        ),
+        (
+            ask()
+                .with_message(Role::Assistant, tool_use())
+                .with_tool_results([SampleToolResult::new("1", "a"), SampleToolResult::new("1", "b")]),
             Revision::V2026_07_28,
             "the tool result `1` does not match a tool call in the previous message",
         ),

@@ -319,6 +319,25 @@ async fn structured_results_have_further_content() {
 }
 
 #[tokio::test]
+async fn a_link_is_text_in_revisions_without_links() {
+    /// Return links.
+    #[tool]
+    fn links() -> ToolResult {
+        let titled = ResourceLink::new("test://b", "b").with_title("The second").with_description("Another one");
+        ToolResult::new([ResourceLink::new("test://a", "a"), titled])
+    }
+
+    for revision in Revision::ALL {
+        let mut client = Server::empty("links", "1.0.0").with::<links>().test_client(revision);
+        let result = client.request("tools/call", json!({"name": "links"})).await.unwrap();
+        let texts: Vec<_> = result["content"].as_array().unwrap().iter().map(|block| block["text"].as_str()).collect();
+        let expected = [Some("a: test://a"), Some("The second: test://b (Another one)")];
+        let has_links = revision >= Revision::V2025_06_18;
+        assert_eq!(texts, if has_links { [None; 2] } else { expected }, "{revision}");
+    }
+}
+
+#[tokio::test]
 async fn notifications_have_meta() {
     for revision in Revision::ALL {
         let mut client = server().test_client(revision);

@@ -213,6 +213,16 @@ async fn a_task_fails_whose_result_is_too_large_to_be_kept() {
     }
 }
 
+/// Nothing tells the clients of a stateless server without principals apart, so that they share the memory of all clients.
+#[tokio::test]
+async fn clients_without_a_name_share_the_memory_of_all_clients() {
+    let gate = Arc::<Gate>::default();
+    gate.open();
+    let mut client = ValidatingClient::connect(server(&gate), V2026_07_28);
+    let id = client.start_task("long_text", json!({"length": 33 << 20})).await;
+    assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]).len(), 33 << 20);
+}
+
 /// A call with optional task support runs as a plain call while the limit is reached.
 #[tokio::test]
 async fn calls_above_the_task_limit_run_as_plain_calls() {

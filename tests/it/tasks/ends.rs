@@ -26,24 +26,27 @@ async fn an_expired_task_is_dropped_and_unknown() {
 async fn the_ttl_of_a_client_is_capped() {
     const DAY: u64 = 24 * 3600 * 1000;
 
-    let limited = |server: Server| {
-        let server = server.task_ttl(Duration::from_secs(1)).max_task_ttl(Duration::from_secs(2));
+    let limited = |server: Server, default| {
+        let server = server.task_ttl(Duration::from_secs(default)).max_task_ttl(Duration::from_secs(2));
         server.task_poll_interval(Duration::from_secs(10))
     };
-    for (is_limited, requested, ttl) in [
-        (true, Some(1500), 1500),
-        (true, Some(DAY), 2000),
-        (true, None, 1000),
-        (false, Some(DAY), DAY),
-        (false, Some(DAY + 1), DAY),
-        (false, None, DAY / 24),
+    for (default, requested, ttl) in [
+        (Some(1), Some(json!(1500)), 1500),
+        (Some(1), Some(json!(DAY)), 2000),
+        (Some(1), Some(json!(null)), 1000),
+        (Some(1), None, 1000),
+        (Some(3), None, 2000),
+        (None, Some(json!(DAY)), DAY),
+        (None, Some(json!(DAY + 1)), DAY),
+        (None, None, DAY / 24),
     ] {
         let server = server(&Arc::default());
-        let server = if is_limited { limited(server) } else { server };
+        let is_limited = default.is_some();
+        let server = if let Some(default) = default { limited(server, default) } else { server };
         let mut client = ValidatingClient::connect(server, Revision::V2025_11_25);
         let mut params = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
-        if let Some(requested) = requested {
-            params["task"]["ttl"] = json!(requested);
+        if let Some(requested) = &requested {
+            params["task"]["ttl"] = requested.clone();
         }
         let task = &client.request("tools/call", params).await.unwrap()["task"];
         let interval = if is_limited { 10_000 } else { 1000 };

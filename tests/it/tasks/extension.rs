@@ -85,6 +85,22 @@ async fn failures_appear_as_result_or_error() {
     }
 }
 
+#[tokio::test]
+async fn a_failure_without_text_has_no_status_message() {
+    /// Fail without a reason.
+    #[tool(task)]
+    async fn fails_silently() -> ToolResult {
+        let mut result = ToolResult::default();
+        result.is_error = true;
+        result
+    }
+
+    let mut client = ValidatingClient::connect(Server::empty("tasks", "1.0.0").with::<fails_silently>(), REVISION);
+    let id = client.start_task("fails_silently", json!({})).await;
+    let ended = client.wait_for_status(&id, "completed").await;
+    assert_eq!((&ended["result"]["isError"], ended.get("statusMessage")), (&json!(true), None));
+}
+
 /// No task is created for a function that cannot be called.
 #[tokio::test]
 async fn a_call_that_must_be_a_task_fails_if_its_arguments_are_invalid() {
@@ -315,6 +331,7 @@ async fn progress_becomes_the_status_message_instead_of_a_notification() {
     let message = client.wait_for_status(id, "working").await["statusMessage"].as_str().unwrap().to_owned();
     assert_eq!((message.len(), message.chars().next()), (1024, Some('é')));
     gate.open();
-    client.wait_for_status(id, "completed").await;
+    let completed = client.wait_for_status(id, "completed").await;
+    assert_eq!(completed.get("statusMessage"), None, "the message describes the work: {completed}");
     assert_eq!(client.notifications(), Vec::<Value>::new());
 }

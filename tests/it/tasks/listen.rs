@@ -69,6 +69,18 @@ async fn no_notifications_follow_the_end_of_the_subscription() {
     assert_eq!(client.client.notifications(), [] as [Value; 0]);
 }
 
+/// A server without tasks ignores the filter, whatever the client has declared.
+#[tokio::test]
+async fn a_server_without_tasks_acknowledges_none() {
+    let server = Server::empty("none", "1").with::<greet>();
+    let _announces_changes = server.handle();
+    let mut client = ValidatingClient::without_extension(server);
+    client.send("subscriptions/listen", json!({"notifications": {"taskIds": ["x"]}}));
+    let received = client.wait_for_notifications(1).await;
+    assert_eq!(received[0]["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(received[0]["params"]["notifications"], json!({}));
+}
+
 #[tokio::test]
 async fn invalid_filters_are_rejected() {
     let many: Vec<_> = (0..129).map(|id| id.to_string()).collect();

@@ -2,7 +2,7 @@
 //! killed.
 
 use mcp_runtime::{
-    ask::SampleRequest,
+    ask::{IncludeContext, SampleRequest, ToolChoice},
     auth::Principal,
     backend::{MemoryBackend, RecordCondition, Records},
 };
@@ -138,7 +138,8 @@ async fn an_older_request_asks_what_the_newest_one_cannot() {
     #[tool(task)]
     async fn asks_user_and_model(ctx: &Context) -> Result<String, Fault> {
         let _ = ctx.elicit::<Confirm>("confirm", "Sure?").await?;
-        Ok(ctx.sample(SampleRequest::new("Which?")).await?.text())
+        let request = SampleRequest::new("Which?").tool_choice(ToolChoice::None);
+        Ok(ctx.sample(request.include_context(IncludeContext::ThisServer)).await?.text())
     }
 
     let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
@@ -146,8 +147,10 @@ async fn an_older_request_asks_what_the_newest_one_cannot() {
     let server = start(&backend, &gate).with::<asks_user_and_model>();
     let client = server.test_client(SESSION).with_extension(Principal::new("ada"));
     creator.client = client.answering(|_| panic!("only requests for the result are asked"));
-    let mut older = connect_declaring(&backend, &gate, &json!({"elicitation": {}, "sampling": {}}));
-    let mut newer = connect_answering(&backend, &gate);
+    let capable = json!({"elicitation": {}, "sampling": {"tools": {}, "context": {}}});
+    let mut older = connect_declaring(&backend, &gate, &capable);
+    // One of the two capabilities is not enough.
+    let mut newer = connect_declaring(&backend, &gate, &json!({"elicitation": {}, "sampling": {"tools": {}}}));
     let id = creator.start_task("asks_user_and_model", json!({})).await;
     let first = older.send("tasks/result", json!({"taskId": id}));
     until_method(&mut older, "elicitation/create").await;

@@ -307,6 +307,30 @@ async fn a_deferred_task_starts_at_once_if_the_client_requests_it() {
     assert_eq!(text(&result), "worked for Alice");
 }
 
+#[tokio::test]
+async fn a_function_learns_whether_its_call_is_a_task() {
+    /// Return whether the call is a task.
+    #[tool(task = "deferred")]
+    async fn is_task(ctx: &Context) -> bool {
+        ctx.become_task().await
+    }
+
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
+        let mut client = ValidatingClient::connect(Server::empty("tasks", "1.0.0").with::<is_task>(), revision);
+        let id = client.start_task("is_task", json!({})).await;
+        let task = client.wait_for_status(&id, "completed").await;
+        let result = if revision.is_stateless() {
+            task["result"].clone()
+        } else {
+            client.task_request("tasks/result", &id).await.unwrap()
+        };
+        assert_eq!(text(&result), "true", "{revision}");
+        client.capabilities = json!({});
+        let plain = client.request("tools/call", json!({"name": "is_task"})).await.unwrap();
+        assert_eq!(text(&plain), "false", "{revision}");
+    }
+}
+
 /// A full last page has no cursor.
 #[tokio::test]
 async fn tasks_are_listed_in_pages() {

@@ -293,6 +293,8 @@ async fn a_subscription_outlives_failures_of_the_backend() {
     assert_eq!(client.notifications().len(), 1, "the acknowledgement");
     sleep(Duration::from_secs(18)).await;
     assert_eq!(client.notifications()[0]["params"]["status"], "working");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(client.notifications(), [] as [Value; 0], "nothing has changed");
     failing.store(1, Ordering::SeqCst);
     gate.open();
     sleep(Duration::from_secs(1)).await;
@@ -300,6 +302,33 @@ async fn a_subscription_outlives_failures_of_the_backend() {
     let before = reads.load(Ordering::SeqCst);
     sleep(Duration::from_secs(60)).await;
     assert_eq!(reads.load(Ordering::SeqCst), before);
+}
+
+/// A function may report more often than a backend should be written to.
+#[tokio::test(start_paused = true)]
+async fn status_messages_are_stored_at_a_limited_rate() {
+    /// Report a hundred steps within a second.
+    #[tool(task)]
+    async fn reports_steps(ctx: &Context) {
+        for step in 1..=100 {
+            ctx.progress(step, 100, format!("step {step}"));
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    let stored = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&stored);
+    let backend = failing_backend(move |_, value| {
+        count.fetch_add(usize::from(String::from_utf8_lossy(value).contains("step ")), Ordering::SeqCst);
+        false
+    });
+    let server = server(&Arc::default()).with::<reports_steps>().backend(backend);
+    let mut client = connect(server, Revision::V2026_07_28);
+    let id = client.start_task("reports_steps", json!({})).await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(status(&mut client, &id).await, "completed");
+    let stored = stored.load(Ordering::SeqCst);
+    assert!((5..=15).contains(&stored), "{stored}");
 }
 
 /// Delays the storage of large results until the gate opens.

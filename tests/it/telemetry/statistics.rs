@@ -136,21 +136,32 @@ async fn calls_that_complete_in_place_are_counted_while_they_run() {
 
 #[tokio::test]
 async fn tasks_are_counted_by_how_they_ended() {
-    let server = server(&Arc::default()).build().unwrap();
+    /// Fail as a task.
+    #[tool(task)]
+    async fn breaks() -> Result<(), Fault> {
+        Err(Fault::custom(7, "boo"))
+    }
+
+    let server = server(&Arc::default()).with::<breaks>().build().unwrap();
     let stats = server.stats();
     let ended = |status: &str| {
         let stats = stats.read();
         let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.tasks.ended" && stat.is_counter);
         found.find(|stat| stat.attribute == Some(("mcp.task.status", status))).map_or(0, |stat| stat.value)
     };
-    for (tool, request, status) in
-        [("runs", "tasks/result", "completed"), ("waits_as_task", "tasks/cancel", "cancelled")]
-    {
+    for (tool, ttl, request, status) in [
+        ("runs", 60_000, "tasks/result", "completed"),
+        ("breaks", 60_000, "tasks/get", "failed"),
+        ("waits_as_task", 60_000, "tasks/cancel", "cancelled"),
+        ("waits_as_task", 200, "tasks/get", "expired"),
+    ] {
         let before = ended(status);
         let mut client = server.test_client(Revision::V2025_11_25);
-        let params = json!({"name": tool, "arguments": {"fails": true}, "task": {}});
+        let arguments = if tool == "runs" { json!({"fails": true}) } else { json!({}) };
+        let params = json!({"name": tool, "arguments": arguments, "task": {"ttl": ttl}});
         let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
-        client.request(request, json!({"taskId": task})).await.unwrap();
+        let answer = client.request(request, json!({"taskId": task})).await;
+        assert!(answer.is_ok() || status == "expired", "{status}: {answer:?}");
         for _ in 0..1000 {
             if ended(status) > before {
                 break;
@@ -159,6 +170,33 @@ async fn tasks_are_counted_by_how_they_ended() {
         }
         assert!(ended(status) > before, "{status}");
     }
+}
+
+/// The tasks of other tests of the process are counted as well.
+#[tokio::test]
+async fn tasks_that_wait_for_their_client_are_counted_apart() {
+    /// Ask as a task.
+    #[tool(task)]
+    async fn asks_as_task(ctx: &Context) -> Result<bool, Fault> {
+        Ok(ctx.elicit::<Sure>("sure", "Sure?").await?.is_accepted())
+    }
+
+    let server = server(&Arc::default()).with::<asks_as_task>().build().unwrap();
+    let stats = server.stats();
+    let mut client = server.test_client(Revision::V2025_11_25).answering(|_| panic!("nothing waits for the result"));
+    let params = json!({"name": "asks_as_task", "arguments": {}, "task": {}});
+    client.request("tools/call", params).await.unwrap();
+    let are_waiting = || {
+        let waiting = Some(("mcp.task.status", "input_required"));
+        stats.read().iter().any(|stat| stat.name == "mcp.server.tasks" && stat.attribute == waiting && stat.value > 0)
+    };
+    for _ in 0..1000 {
+        if are_waiting() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("no task waits");
 }
 
 /// Other tests of the process count as well, so what is counted here is compared with a lower bound.

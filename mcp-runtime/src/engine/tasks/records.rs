@@ -178,6 +178,8 @@ mod tests {
         }
         changes.missed();
         assert!(is_woken(&mut watch, 9) && is_woken(&mut other, 9));
+        changes.lost(Slot::new(1).unwrap());
+        assert!(is_woken(&mut watch, 9) && is_woken(&mut other, 9));
         drop((watch, other));
         assert!(changes.0.lock().is_empty());
     }

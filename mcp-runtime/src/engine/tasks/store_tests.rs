@@ -384,6 +384,51 @@ async fn changes_wake_those_who_wait_in_other_processes() {
     assert_eq!(began.elapsed(), Duration::ZERO, "a message wakes, not a timer");
     let found = second.load(&second.key("a", task.id()).unwrap()).await.unwrap().unwrap();
     assert_eq!(found.state.status, TaskStatus::Completed);
+    // The process that runs a task is woken even if no other one waits.
+    let task = insert(&first, "a", '2', LIMITS).await.unwrap();
+    let mut changes = first.watch_own(&task.key);
+    let began = tokio::time::Instant::now();
+    assert!(finish(&second, &task, "7").await);
+    changes.changed(&task).await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// A process that waits later does not hide the one that waits already.
+#[tokio::test]
+async fn a_task_stays_watched_while_another_process_waits() {
+    let backend = Arc::new(MemoryBackend::default());
+    let (_ada, first) = shared(&backend);
+    let (_bob, second) = shared(&backend);
+    let [watched, read] =
+        [insert(&first, "a", '1', LIMITS).await.unwrap(), insert(&first, "a", '2', LIMITS).await.unwrap()];
+    let watched = first.begin_watching(watched).await.unwrap().unwrap();
+    assert!(!watched.state.is_watched, "only the process that runs it waits");
+    let watched = second.begin_watching(watched).await.unwrap().unwrap();
+    let watched = first.begin_watching(watched).await.unwrap().unwrap();
+    let mut reader = TaskReader::new(Arc::new(second), read.key.clone());
+    let read = reader.claim(read).await.unwrap().unwrap();
+    assert!(watched.state.is_watched && read.state.is_watched);
+}
+
+/// A request without the right claims it while a newer request does the same.
+#[tokio::test]
+async fn an_older_request_does_not_take_the_right_to_ask_from_a_newer_one() {
+    let backend = Arc::new(TestBackend::<HeldChange>::default());
+    let store = Arc::new(TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, None, SERVER));
+    let task = insert(&store, "a", '1', LIMITS).await.unwrap();
+    let [mut older, mut newer] = [(); 2].map(|()| TaskReader::new(Arc::clone(&store), task.key.clone()));
+    let task = older.claim(task).await.unwrap().unwrap();
+    let task = older.pass_on(task).await.unwrap().unwrap();
+    backend.is_armed.store(true, Ordering::SeqCst);
+    let overtake = async {
+        backend.begun.notified().await;
+        let task = store.read(&task.key).await.unwrap().unwrap();
+        assert!(newer.claim(task).await.unwrap().is_some_and(|task| newer.may_ask(&task)));
+        backend.released.notify_one();
+    };
+    let (claimed, ()) = tokio::join!(older.claim(task.clone()), overtake);
+    assert!(!older.may_ask(&claimed.unwrap().unwrap()));
+    assert!(newer.may_ask(&store.read(&task.key).await.unwrap().unwrap()));
 }
 
 #[tokio::test]

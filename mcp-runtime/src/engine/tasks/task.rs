@@ -449,6 +449,22 @@ mod tests {
         }
     }
 
+    /// The second one arrives before the function has received the first one.
+    #[test]
+    fn only_the_first_response_to_an_input_is_kept() {
+        let key = test_key("ada", 'a', Timestamp::from_unix_millis(1));
+        let mut state = Task::new(key, String::new(), Duration::ZERO, Duration::ZERO).state;
+        let input = serde_json::json!({"key": "1", "method": "roots/list", "params": "{}", "response": null});
+        state.inputs = vec![serde_json::from_value(input).unwrap()];
+        state.set_unfinished_status();
+        assert_eq!(state.status, TaskStatus::InputRequired);
+        for response in [Some("first"), Some("second"), None] {
+            state.respond(|_| response.map(|json| InputResponse::Result(json.to_owned())));
+            let kept = Some(InputResponse::Result("first".to_owned()));
+            assert_eq!((state.status, &state.inputs[0].response), (TaskStatus::Working, &kept));
+        }
+    }
+
     #[test]
     fn names_are_sorted_by_creation_time_and_id() {
         let key = |random, millis| test_key("ada", random, Timestamp::from_unix_millis(millis));

@@ -427,6 +427,13 @@ mod tests {
             (SampleRequest::new("a").include_context(IncludeContext::None), &[Sampling], &[Sampling]),
             (SampleRequest::new("a").include_context(IncludeContext::AllServers), &[Sampling], &[SamplingContext]),
             (SampleRequest::new("a").with_tool("b", "c", schema()), &[SamplingTools], &[SamplingTools]),
+            (SampleRequest::new("a").tool_choice(ToolChoice::None), &[SamplingTools], &[SamplingTools]),
+            // The conversation contains the result of a call.
+            (
+                SampleRequest::new("a").with_tool_results([SampleToolResult::new("1", "b")]),
+                &[SamplingTools],
+                &[SamplingTools],
+            ),
             (
                 SampleRequest::new("a").with_tool("b", "c", schema()).include_context(IncludeContext::ThisServer),
                 &[SamplingTools],
