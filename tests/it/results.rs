@@ -94,8 +94,9 @@ async fn structured_results_that_violate_their_schema_fail() {
         ("all", json!({"celsius": [1, {}]}), &["- `structuredContent[1].celsius`: {} must be a number"]),
         ("maybe", json!({"celsius": "x"}), &[r#"- `structuredContent.celsius`: "x" must be a number"#]),
     ] {
+        let built = server().check_results(true).build().unwrap();
         for revision in Revision::ALL {
-            let result = server().test_client(revision).call(name, arguments.clone()).await;
+            let result = built.test_client(revision).call(name, arguments.clone()).await;
             if expected.is_empty() || !mcp_tests::expected(revision).structured_content {
                 result.unwrap_or_else(|error| panic!("{revision} {name}: {error}"));
                 continue;

@@ -647,6 +647,22 @@ async fn output_schemas_can_be_given() {
     assert!(client.call("count", json!({"n": "1"})).await.is_err(), "results are checked in test clients");
 }
 
+/// The schema decides, and not the value: clients check each result against the listed schema.
+#[tokio::test]
+async fn an_object_is_wrapped_if_the_given_schema_allows_other_values() {
+    let schema = json!({"type": ["object", "null"], "properties": {"n": {"type": "integer"}}});
+    let tool = ToolEntry::new("count", json!({"type": "object"}), async |arguments: Value, _: Context| {
+        ToolResult::default().with_structured(arguments)
+    });
+    let server = Server::empty("values", "1.0.0").with_entry(tool.output_schema(schema)).build().unwrap();
+    for (revision, expected) in
+        [(Revision::V2025_11_25, json!({"result": {"n": 1}})), (Revision::V2026_07_28, json!({"n": 1}))]
+    {
+        let mut client = server.test_client(revision);
+        assert_eq!(client.call("count", json!({"n": 1})).await.unwrap().structured(), Some(&expected), "{revision}");
+    }
+}
+
 /// Reloads at the same time leave the entries of one of them.
 #[test]
 fn replacements_at_the_same_time_do_not_mix() {

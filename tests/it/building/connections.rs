@@ -166,6 +166,15 @@ async fn the_calls_in_flight_of_a_connection_are_limited() {
     assert!(client.call("zebra", ()).await.is_ok());
 }
 
+/// A server that refused everything would be of no use.
+#[tokio::test]
+async fn a_limit_of_zero_allows_one() {
+    let server = empty().with::<two::zebra>().with::<forever>().max_in_flight(0).page_size(0);
+    let mut client = server.test_client(Revision::V2025_11_25);
+    assert!(client.call("zebra", ()).await.is_ok());
+    assert_eq!(client.tools().await.unwrap().len(), 2);
+}
+
 /// Return whether the call arrived over stdio.
 #[tool(read_only)]
 fn over_stdio(ctx: &Context) -> bool {

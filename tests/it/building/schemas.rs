@@ -130,6 +130,7 @@ mod mirrored {
         #[arg(header = "Optional")] _optional: Option<i64>,
         #[arg(header = "Bounded", range = 1..=9)] _bounded: u64,
         #[arg(header = "Below", range = ..100)] _below: i64,
+        #[arg(header = "Wide", range = -9_007_199_254_740_992..=9_007_199_254_740_992)] _wide: i64,
         _nested: Nested,
         _plain: u64,
     ) -> u64 {
@@ -152,6 +153,7 @@ async fn integers_that_headers_mirror_are_limited() {
             (&properties["_optional"], both.clone()),
             (&properties["_bounded"], (json!(1), json!(9))),
             (&properties["_below"], (json!(-LARGEST), json!(99))),
+            (&properties["_wide"], both.clone()),
             (&properties["_nested"]["properties"]["id"], both),
             (&properties["_plain"], (json!(0), Value::Null)),
         ] {
@@ -159,8 +161,9 @@ async fn integers_that_headers_mirror_are_limited() {
             assert_eq!(bounds, expected, "{revision} {property}");
         }
         for (unsigned, is_error) in [(LARGEST, false), (LARGEST + 1, true)] {
-            let arguments =
-                json!({"unsigned": unsigned, "_bounded": 1, "_below": 1, "_nested": {"id": 1}, "_plain": 1});
+            let arguments = json!({
+                "unsigned": unsigned, "_bounded": 1, "_below": 1, "_wide": 1, "_nested": {"id": 1}, "_plain": 1,
+            });
             let called = client.call("integers", arguments).await;
             assert_eq!(called.map_or(true, |result| result.is_error()), is_error, "{revision} {unsigned}");
         }

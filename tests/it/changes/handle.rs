@@ -89,6 +89,17 @@ async fn capabilities(server: Server, revision: Revision) -> Value {
     capabilities
 }
 
+/// A resource whose list uses a handle.
+#[resource("test://listing/{id}", list = enable_optional)]
+fn listing(id: u32) -> String {
+    id.to_string()
+}
+
+fn enable_optional(handle: &Handle) -> Vec<mcp_runtime::ResourceLink> {
+    handle.enable::<optional>();
+    Vec::new()
+}
+
 #[tokio::test]
 async fn change_notifications_are_declared_if_a_handle_exists() {
     let plain = json!({"tools": {}, "prompts": {}, "resources": {}});
@@ -105,6 +116,7 @@ async fn change_notifications_are_declared_if_a_handle_exists() {
         assert_eq!(capabilities(with_handle, revision).await, *expected, "{revision}");
         assert_eq!(capabilities(server().with::<reconfigure>(), revision).await, logging, "{revision}");
         assert_eq!(capabilities(server().with::<completed>(), revision).await, *expected, "{revision}");
+        assert_eq!(capabilities(server().with::<listing>(), revision).await, *expected, "{revision}");
     }
 }
 
@@ -132,6 +144,20 @@ async fn subscription_methods_are_unknown_without_a_handle() {
             let params = json!({"uri": "test://fixed", "notifications": {}});
             assert_eq!(code(&mut client, method, params).await, -32601, "{revision} {method}");
         }
+    }
+}
+
+/// Templates have no notification of their own.
+#[tokio::test]
+async fn a_change_of_templates_is_announced_as_a_change_of_resources() {
+    for revision in mcp_tests::revisions(|expected| expected.sessions) {
+        let built = server().build().unwrap();
+        let handle = built.handle();
+        let mut client = built.test_client(revision);
+        assert!(handle.disable::<item>());
+        assert_eq!(methods(&mut client), ["resources/list_changed"], "{revision}");
+        assert!(handle.enable::<item>());
+        assert_eq!(methods(&mut client), ["resources/list_changed"], "{revision}");
     }
 }
 

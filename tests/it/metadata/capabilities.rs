@@ -100,6 +100,21 @@ async fn declared_capabilities_are_sent_in_every_revision() {
     }
 }
 
+/// Code that many servers share sets defaults, and the author of each server decides.
+#[tokio::test]
+async fn default_instructions_do_not_replace_those_of_the_author() {
+    let server = || Server::empty("test", "1.0.0");
+    for (server, expected) in [
+        (server(), Value::Null),
+        (server().default_instructions("default"), json!("default")),
+        (server().instructions("own").default_instructions("default"), json!("own")),
+        (server().default_instructions("default").instructions("own"), json!("own")),
+    ] {
+        let described = server.test_client(Revision::V2026_07_28).request("server/discover", json!({})).await.unwrap();
+        assert_eq!(described["instructions"], expected);
+    }
+}
+
 #[test]
 fn invalid_capabilities_are_reported_when_the_server_is_built() {
     let invalid_name = |name: &str| {

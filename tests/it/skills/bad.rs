@@ -91,8 +91,12 @@ fn invalid_front_matter_is_reported() {
         assert!(problems[0].starts_with(&format!("`{}` ", folder.0.join("one/SKILL.md").display())), "{problems:?}");
     }
     let folder = Folder::new();
-    folder.write("one/SKILL.md", verbose.replacen('é', "", 1));
-    assert_eq!(problems(&[&folder.0]), [""; 0]);
+    // Lists that follow each other are not nested.
+    let wide = format!("---\nname: one\ndescription: D\nwide: [{}x]\n---\n", "[], ".repeat(100));
+    for contents in [verbose.replacen('é', "", 1), wide] {
+        folder.write("one/SKILL.md", contents);
+        assert_eq!(problems(&[&folder.0]), [""; 0]);
+    }
 }
 
 #[test]
@@ -159,9 +163,14 @@ fn unusable_directories_are_rejected() {
     file.write("file", "");
     assert!(problems(&[&file.0.join("file")])[0].contains("cannot be read"));
 
-    let deep = Folder::new();
-    deep.skill(&format!("{}one", "d/".repeat(40)));
-    assert!(problems(&[&deep.0])[0].contains("is nested more than 32 directories deep"));
+    // The directory of skills itself is one of them.
+    for (above, expected) in [(30, 0), (31, 1)] {
+        let deep = Folder::new();
+        deep.skill(&format!("{}one", "d/".repeat(above)));
+        let problems = problems(&[&deep.0]);
+        let is_too_deep = |problem: &String| problem.contains("is nested more than 32 directories deep");
+        assert!(problems.len() == expected && problems.iter().all(is_too_deep), "{above}: {problems:?}");
+    }
 }
 
 /// Several directories share one namespace, so their URIs must not collide.

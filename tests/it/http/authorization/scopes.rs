@@ -352,7 +352,10 @@ async fn functions_with_scopes_are_not_served_without_an_authenticator() {
         server.require_scopes_for(|_| true, "math")
     };
     let many: fn(Server) -> Server = |_| self::server().0;
+    // It may be enabled at any time.
+    let disabled: fn(Server) -> Server = |server| server.with_disabled::<read_notes>().with_state(Journal::default());
     for (change, expected) in [
+        (disabled, "`read_notes` requires scopes"),
         (all, "every request requires scopes"),
         (one, "`add` requires scopes"),
         (several, "`add`, `b`, `c`, `d`, `e` require scopes"),

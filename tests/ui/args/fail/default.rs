@@ -28,4 +28,18 @@ fn ill_typed(
 #[tool]
 fn example(#[arg(examples(1, 20, "x", y), range = ..10)] a: u8) {}
 
+struct Other;
+
+#[tool]
+fn other_types(
+    #[arg(default = "x")] share: f64,
+    #[arg(default = 5)] letter: char,
+    #[arg(default = "x", range = 1..)] number: Other,
+    #[arg(default = true, length = 1..)] word: Other,
+    #[arg(default = 5, pattern = "x")] text: Other,
+    // Characters are counted, not bytes.
+    #[arg(default = "é", length = 1)] accent: String,
+) {
+}
+
 fn main() {}

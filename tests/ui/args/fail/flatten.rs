@@ -26,6 +26,13 @@ fn options(#[arg(flatten, default, rename = "q", description = "What is searched
 }
 
 #[tool]
+fn constrained(
+    #[arg(flatten, range = 1.., length = 1.., pattern = "a", format = "uri", title = "Query")]
+    query: Query,
+) {
+}
+
+#[tool]
 fn documented(
     /// The words to search for.
     #[arg(flatten)]

@@ -10,6 +10,10 @@ struct Order {
     text: String,
     #[elicit(length = 1..=2)]
     gift: bool,
+    #[elicit(range = 0..1)]
+    whole_bounds: f64,
+    #[elicit(range = ..1.5)]
+    of_alias: Share,
 }
 
 type Text = Option<String>;

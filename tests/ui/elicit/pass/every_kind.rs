@@ -2,6 +2,7 @@
 
 mod elsewhere {
     #[derive(mcp_runtime::Elicit)]
+    #[elicit(legacy_names)]
     pub enum Size {
         #[elicit(rename = "s", title = "Small")]
         Small = 4,

@@ -14,6 +14,19 @@ mod reference {
     async fn main<T>(server: &Server, db: &u8, #[arg(header = "x", complete = y)] t: T) {}
 }
 
+mod arguments {
+    use super::*;
+
+    #[server]
+    fn main(
+        #[arg(rename = "x")] server: Server,
+        #[arg(env = "")] empty: u8,
+        #[arg(env = "A=B")] assigned: u8,
+    ) -> Server {
+        server
+    }
+}
+
 mod option {
     use super::*;
 

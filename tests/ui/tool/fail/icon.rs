@@ -11,6 +11,9 @@ fn names() -> String {
     String::new()
 }
 
+#[tool(icon("https://example.com/a", mime = "image/", sizes("48x", "x", "48x48x48")))]
+fn incomplete() {}
+
 #[tool(icon("https://example.com/a", theme = "dark"), icons(picture("https://example.com/b")))]
 fn syntax() {}
 
