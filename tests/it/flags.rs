@@ -44,9 +44,11 @@ fn flags_are_parsed_by_their_types() {
         assert_eq!(given(&[&DB, arguments].concat(), &[]), expected, "{arguments:?}");
     }
     // The title of the server consists of flags with defaults.
-    for (arguments, title) in
-        [(&[][..], "a b true"), (&["--hosts=c", "--color=no"], "c false"), (&["--hosts=[]", "--color"], " true")]
-    {
+    for (arguments, title) in [
+        (&[][..], "a b true false"),
+        (&["--hosts=c", "--color=no", "--quiet"], "c false true"),
+        (&["--hosts=[]", "--color"], " true false"),
+    ] {
         let output = run(&[&DB, arguments, &["--schema"]].concat(), &[]);
         let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(schema["server"]["title"], title, "{arguments:?}");
@@ -147,6 +149,7 @@ Options:
       --cache
       --detail <DETAIL>         [possible values: brief, full]
       --color                   [default: true]
+      --quiet
 ";
     let shown: String = help.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     assert!(shown.contains(expected), "{help}");
@@ -193,7 +196,21 @@ fn a_url_names_the_backend() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?} {environment:?}: {stderr}");
         assert!(stderr.starts_with(why) && !stderr.contains("secret"), "{arguments:?}: {stderr}");
     }
-    // Lists need no backend.
-    let output = run(&[&DB[..], &["--list", "--backend=test://down"]].concat(), &[]);
-    assert!(output.status.success(), "{output:?}");
+    // Lists and schemas need no backend.
+    for mode in ["--list", "--schema"] {
+        let output = run(&[&DB[..], &[mode, "--backend=test://down"]].concat(), &[]);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+/// Keys of the command line replace those of the environment, which are not even read.
+#[test]
+fn the_environment_provides_missing_state_keys() {
+    let key = "ab".repeat(32);
+    for (arguments, variable, code) in
+        [(&[][..], "", 0), (&[], &*key, 0), (&[], "short", 2), (&["--state-key", &key], "short", 0)]
+    {
+        let output = run(&[&DB[..], &["--list"], arguments].concat(), &[("MCP_STATE_KEY", variable)]);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {variable:?}: {output:?}");
+    }
 }

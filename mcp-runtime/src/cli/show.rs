@@ -218,7 +218,10 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Server, function::ToolEntry};
+    use crate::{
+        Context, Server,
+        function::{ResourceEntry, ToolEntry},
+    };
 
     #[test]
     fn the_schema_contains_every_page_of_a_list() {
@@ -231,6 +234,18 @@ mod tests {
         let all: Value = serde_json::from_str(&runtime.block_on(schema(&server))).unwrap();
         let names: Vec<_> = all["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
         assert_eq!(names, ["one", "three", "two"]);
+    }
+
+    #[test]
+    fn the_banner_counts_what_the_server_offers() {
+        let tool = |name| ToolEntry::new(name, json!({"type": "object"}), async |_: Value, _: Context| "text");
+        let resource = |uri, name| ResourceEntry::new(uri, name, async |_: Value, _: Context| "text");
+        let server = Server::empty("notes", "1").with_entry(tool("one"));
+        let server = server.with_entry(resource("notes://all", "all")).with_entry(resource("notes://{id}", "note"));
+        let package = Package { name: "notes", version: "1.2.3", description: "", homepage: "", libraries: &[] };
+        let banner = terminal_banner(&package, server.build().unwrap().engine());
+        let expected = "notes 1.2.3: an MCP server with 1 tool, 2 resources and 0 prompts.\n";
+        assert!(banner.starts_with(expected), "{banner}");
     }
 
     #[cfg(feature = "skills")]

@@ -22,6 +22,8 @@ async fn hosts_and_origins_are_checked() {
     for (host, origin, status) in [
         (format!("127.0.0.1:{port}"), None, 200),
         ("localhost".to_owned(), None, 200),
+        ("127.8.9.10".to_owned(), Some("http://127.0.0.2:3000"), 200),
+        ("128.0.0.1".to_owned(), None, 403),
         (format!("[::1]:{port}"), Some("http://[::1]:3000"), 200),
         ("localhost".to_owned(), Some("http://localhost:5173"), 200),
         ("evil.example".to_owned(), None, 403),

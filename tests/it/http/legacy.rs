@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Gate,
+    authorization::Tokens,
     client::{Endpoint, Response, send_body, send_head, soon},
     refusals,
     request::{Request, initialize, stateless},
@@ -271,6 +272,20 @@ async fn the_number_of_streams_is_limited() {
     drop(stream);
     soon(async { while endpoint.send(&call(1, "quick").path(&path)).await.status != 404 {} }).await;
     open(&endpoint).await;
+}
+
+/// Clients behind one address that authenticate as different principals do not share a limit.
+#[tokio::test]
+async fn streams_count_for_their_principals() {
+    let options =
+        (HttpOptions::default().max_sessions(2).max_peer_share(0.5), ListenerOptions::default().legacy_sse(true));
+    let endpoint = Endpoint::start(server().1.authenticate(Tokens::default()), options).await;
+    let mut streams = Vec::new();
+    for (user, status) in [("ada", 200), ("ada", 503), ("eve", 200)] {
+        let stream = endpoint.open(&sse().with("authorization", &format!("Bearer {user}"))).await;
+        assert_eq!(stream.status, status, "{user}");
+        streams.push(stream);
+    }
 }
 
 /// A slow reader loses no response. Messages of a client that does not read are rejected eventually.

@@ -182,6 +182,12 @@ fn the_endpoint_url_is_written_to_a_file() {
     assert_eq!(url, Some(format!("http://{}/mcp\n", server.address)));
 }
 
+#[tokio::test]
+async fn an_empty_variable_names_no_file() {
+    let server = Process::spawn(fixture("off").env("MCP_ADDRESS_FILE", ""));
+    assert_eq!(server.connect().await.send(&Request::new("GET").path("/healthz")).await.0.status, 200);
+}
+
 /// Rejected requests are logged, including the preflight requests of browsers.
 #[tokio::test]
 async fn rejected_requests_are_logged() {

@@ -119,7 +119,8 @@ async fn a_result_is_delivered_after_the_client_reconnects() {
 
 #[tokio::test]
 async fn a_stream_is_resumed_during_the_call() {
-    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+    // Nothing but the second response tells the first one that it has been replaced.
+    for (gate, endpoint) in serve_each(HttpOptions::default().keep_alive(Duration::from_secs(3600))).await {
         let session = endpoint.session("2025-11-25").await;
         let mut lost = endpoint.open(&session.call(1, "reports")).await;
         let id = first_id(&mut lost).await;

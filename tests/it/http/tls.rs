@@ -283,6 +283,10 @@ async fn the_client_chooses_the_protocol() {
 async fn failed_handshakes_end() {
     let options = ListenerOptions::default().header_timeout(Duration::from_millis(300)).max_connections(4);
     let server = TlsServer::start(options).await;
+    let silent = server.tcp().await;
+    let began = Instant::now();
+    let _ = soon({ silent }.read_to_end(&mut Vec::new())).await;
+    assert!(began.elapsed() < Duration::from_secs(8), "the limit of all handshakes has ended it, not the option");
     for plain in [call("quick"), Request::new("GET").path("/healthz")] {
         let response = http1(server.tcp().await, &plain).await;
         assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
@@ -641,6 +645,18 @@ async fn programs_serve_https() {
     let failed = fixture_at("127.0.0.1:0", "off").args(["--tls-cert", &chain, "--tls-key", &chain]).output().unwrap();
     let message = String::from_utf8(failed.stderr).unwrap();
     assert!(!failed.status.success() && message.contains("contains no private key"), "{message}");
+}
+
+/// A client that begins a handshake could not read the response of HTTP that others receive.
+#[tokio::test]
+async fn refused_connections_receive_nothing() {
+    let server = TlsServer::start(ListenerOptions::default().max_connections(1)).await;
+    let _open = server.connect(&[HTTP1]).await.unwrap();
+    let before = refusals("connections");
+    let (mut refused, mut received) = (server.tcp().await, Vec::new());
+    soon(refused.read_to_end(&mut received)).await.unwrap();
+    assert!(refusals("connections") > before);
+    assert_eq!(String::from_utf8_lossy(&received), "");
 }
 
 #[tokio::test]

@@ -164,6 +164,11 @@ async fn only_events_of_own_and_named_targets_are_forwarded() {
             LevelFilter::INFO,
             &["own", "root", "inner", "dependency"],
         ),
+        (
+            empty().forward_log_targets(["other::inner"]).forward_log_targets(["hyper"]).forward_log(),
+            LevelFilter::INFO,
+            &["own", "root", "inner", "dependency"],
+        ),
     ] {
         let forwarding = mcp_runtime::forward_log_layer().with_filter(level);
         let _guard = set_default(tracing_subscriber::registry().with(forwarding));

@@ -79,6 +79,12 @@ fn command_line_options_are_recognized() {
         "{called}"
     );
     assert!(called.contains(&format!(r#""arguments":{large}"#)), "{called}");
+
+    // A message is a line, however its arguments are formatted.
+    let called = stdout(&["--call", "add", "{\n  \"a\": 1,\r\n  \"b\": 2\n}"]);
+    let lines: Vec<_> = called.lines().map(|line| &line[..3]).collect();
+    assert_eq!(lines, ["-> ", "<- "], "{called}");
+    assert!(called.contains(r#""text":"3""#), "{called}");
 }
 
 #[test]

@@ -321,6 +321,27 @@ fn lines_of_json_name_their_request_by_default() {
     assert_eq!((&event["level"], &event["span"]["gen_ai.tool.name"]), (&json!("WARN"), &json!("logs")), "{line}");
 }
 
+/// A filter that cannot be read may have been meant to hide something, so only warnings are written and forwarded.
+#[test]
+fn an_invalid_filter_lets_warnings_through() {
+    let mut server = Running::start(fixture().env("RUST_LOG", "fixture=loud").arg("--forward-log"));
+    for (name, expected) in [("logs_sync", &[][..]), ("logs", &["info", "error", "traced"])] {
+        let logged = request(1, "tools/call", json!({ "name": name }));
+        server.send(&logged.replace("\"_meta\":{", "\"_meta\":{\"io.modelcontextprotocol/logLevel\":\"info\","));
+        let mut shown = Vec::new();
+        while let line = server.receive()
+            && line.get("method").is_some()
+        {
+            shown.push(line["params"]["data"].to_string());
+        }
+        assert_eq!(shown.len(), expected.len(), "{name}: {shown:?}");
+        assert!(shown.iter().zip(expected).all(|(shown, part)| shown.contains(part)), "{name}: {shown:?}");
+    }
+    let log = log_of(server);
+    assert!(log.contains("ignoring invalid `RUST_LOG`"), "{log}");
+    assert!(log.contains("traced") && !log.contains("inside"), "{log}");
+}
+
 #[test]
 fn the_log_of_a_function_is_forwarded() {
     for (forwards, filter, is_forwarded) in [

@@ -53,7 +53,8 @@ fn main(
     cache: Option<bool>,
     detail: Option<Detail>,
     #[arg(default = true)] color: bool,
+    #[arg(default = false)] quiet: bool,
 ) -> Server {
     let given = format!("{db} {max_connections} {verbose} {labels:?} {ports:?} {retries} {cache:?} {detail:?}");
-    server.title(format!("{} {color}", hosts.join(" "))).with_state(Given(given))
+    server.title(format!("{} {color} {quiet}", hosts.join(" "))).with_state(Given(given))
 }

@@ -581,6 +581,30 @@ impl std::error::Error for InvalidHttpAddress {}
 mod tests {
     use super::*;
 
+    /// The documentation of each option states its default.
+    #[test]
+    fn defaults_are_as_documented() {
+        const MIB: usize = 1 << 20;
+        let options = HttpOptions::default();
+        assert_eq!(options.path, "/mcp");
+        assert_eq!((options.max_body_bytes, options.max_total_body_bytes), (4 * MIB, 256 * MIB));
+        assert_eq!((options.max_in_flight, options.max_sessions), (4096, 10_000));
+        assert_eq!(options.max_unread_response_bytes, 256 * MIB);
+        assert_eq!(options.max_peer_share.of(100), 75);
+        let periods = [options.body_timeout, options.session_idle, options.keep_alive, options.stream_after];
+        assert_eq!(periods.map(|period| period.as_secs()), [30, 30 * 60, 15, 2]);
+        assert_eq!(options.expired_stream_grace, Some(Duration::from_secs(5 * 60)));
+
+        let listener = ListenerOptions::default();
+        assert_eq!((listener.max_connections, listener.max_head_bytes), (10_240, 16 << 10));
+        assert_eq!(listener.min_read_rate, 1 << 10);
+        let periods = [listener.header_timeout, listener.write_timeout, listener.drain_delay];
+        assert_eq!(periods.map(|period| period.as_secs()), [75, 120, 0]);
+        let paths = [listener.liveness_path, listener.readiness_path];
+        assert_eq!(paths, ["/healthz", "/readyz"].map(|path| Some(path.to_owned())));
+        assert!(!listener.legacy_sse);
+    }
+
     #[test]
     fn addresses_are_parsed() {
         for (text, url) in [

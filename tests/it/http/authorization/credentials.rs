@@ -151,6 +151,26 @@ async fn bad_credentials_are_rejected() {
     assert_eq!(server.journal.runs(), 0);
 }
 
+/// An audit needs to know who was refused what.
+#[tokio::test]
+async fn refusals_are_logged_with_their_sender() {
+    let address = std::net::SocketAddr::from(([192, 0, 2, 1], 80));
+    let server = Protected::with(|server| server, HttpOptions::default().peer_addr(move |_| Some(address)));
+    for (token, parts) in [
+        ("old", &["reason=the token has"][..]),
+        ("ada", &[r#"principal="ada""#, r#"reason="insufficient scope""#, r#"scopes="notes.read""#]),
+    ] {
+        let lines = Arc::default();
+        let guard = set_default(tracing_subscriber::registry().with(Log(Arc::clone(&lines))));
+        server.send(with_token(call("read_notes"), token)).await;
+        drop(guard);
+        let lines = lines.lock().unwrap().join("\n");
+        for part in [r#"event="refusal""#, "peer=192.0.2.1", r#"path="/mcp""#].iter().chain(parts) {
+            assert!(lines.contains(part), "{token}: {part} is missing from {lines}");
+        }
+    }
+}
+
 /// Parameters of an error are added to the challenge of the description with the same scheme.
 #[tokio::test]
 async fn an_error_adds_to_the_challenge_of_its_scheme() {

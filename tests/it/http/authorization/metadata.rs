@@ -82,6 +82,10 @@ async fn metadata_describes_the_resource() {
             with(&[("scopes_supported", json!(["notes.read"]))]),
         ),
         (
+            resource_of_example().bearer_methods(["header", "body"]),
+            with(&[("bearer_methods_supported", json!(["header", "body"]))]),
+        ),
+        (
             resource_of_example()
                 .with_challenge(Challenge::new("DPoP").with_parameter("algs", "ES256"))
                 .dpop_signing_algorithms(["ES256"])

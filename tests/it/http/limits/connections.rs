@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_runtime::http::ListenerOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use tokio::io::AsyncWriteExt;
 
 use super::served;
@@ -10,7 +10,7 @@ use crate::{
     http::{
         client::soon,
         refusals,
-        request::{Request, call},
+        request::{Request, call, initialize},
         serve, serve_with,
     },
     layers::log::Log,
@@ -38,6 +38,19 @@ async fn connections_are_limited() {
     drop(idle);
     served(&endpoint).await;
     drop(listening);
+}
+
+/// A server with a limit of zero would be useless.
+#[tokio::test]
+async fn limits_are_at_least_one() {
+    let options = HttpOptions::default().max_in_flight(0).max_sessions(0);
+    let (_, endpoint) = serve_with((options, ListenerOptions::default().max_connections(0))).await;
+    let mut connection = endpoint.connect().await;
+    for request in [call("quick"), initialize("2025-11-25"), call("quick")] {
+        let (response, kept) = connection.send(&request).await;
+        assert_eq!(response.outcome(), (200, 0));
+        connection = kept;
+    }
 }
 
 /// The limit is at least 8 KiB.

@@ -7,7 +7,7 @@ use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::Cluster;
+use super::{Cluster, LEASE};
 use crate::http::client::{Event, Response, Session, soon};
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -506,4 +506,24 @@ async fn a_replica_that_shuts_down_leaves_the_results_of_its_calls_to_others() {
     cluster.kill(0);
     let session = Session { endpoint: cluster.at(1), version: "2025-11-25", id };
     assert_rest_of_report(&rest(&mut cluster.at(1).open(&session.resume(&event)).await).await);
+}
+
+/// The same if the call does not end within the grace period: its client reads why it has failed.
+#[tokio::test]
+async fn a_replica_that_shuts_down_leaves_the_errors_of_its_calls_to_others() {
+    let grace = |server: Server| server.shutdown_grace(2 * LEASE);
+    let mut cluster = Cluster::start_with(2, HttpOptions::default, grace).await;
+    let session = cluster.at(0).session("2025-11-25").await;
+    let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
+    let event = first_id(&mut lost).await;
+    let id = session.id.clone();
+    drop(lost);
+    cluster.set_backend(0, Health::Slow(Duration::from_millis(100)));
+    cluster.stop(0);
+    cluster.stopped(0).await;
+    cluster.kill(0);
+    let session = Session { endpoint: cluster.at(1), version: "2025-11-25", id };
+    let messages = rest(&mut cluster.at(1).open(&session.resume(&event)).await).await;
+    let failed: Vec<_> = messages.iter().map(|(_, message)| (&message["id"], &message["error"]["message"])).collect();
+    assert_eq!(failed, [(&json!(1), &json!("the server is shutting down"))]);
 }

@@ -221,6 +221,18 @@ async fn a_copy_of_a_session_is_not_trusted_for_longer_than_a_lease() {
     }
 }
 
+/// The replica trusts its copy of the session at this time, and notices its end as it writes the change.
+#[tokio::test]
+async fn a_session_that_has_ended_elsewhere_is_not_changed() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    cluster.set_backend(1, Health::Deaf);
+    assert_eq!(cluster.at(0).send(&session.delete()).await.status, 204);
+    let change = session.post(&request(1, "logging/setLevel", &json!({"level": "error"})));
+    assert_eq!(cluster.at(1).send(&change).await.outcome(), (404, -32600));
+}
+
 #[tokio::test]
 async fn a_replica_without_a_lease_serves_no_session_that_it_cannot_read() {
     for health in [Health::Failing, Health::Hanging] {
