@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, resource, tool};
+use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, backend::Topics as _, resource, tool};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -336,6 +336,20 @@ async fn changes_reach_the_replica_at_which_the_client_reads() {
             until_updated(&mut stream, number).await;
         }
         assert_eq!(cluster.at(0).send(&session.delete()).await.status, 204);
+    }
+}
+
+/// A newer release may announce changes in a format that this one does not know. The client is told of everything that it
+/// may have missed.
+#[tokio::test]
+async fn an_announcement_of_unknown_changes_counts_as_a_change_of_everything() {
+    let (cluster, _) = changing(1, |server| server).await;
+    let session = subscribed(&cluster, 1, 1).await;
+    let mut stream = cluster.at(0).open(&session.get()).await;
+    for announcement in ["", "{}", "{\"lists\":7}"] {
+        let message = format!("changes {announcement}").into_bytes();
+        cluster.backend().publish("mcp/1/replicas", message).await.unwrap();
+        until_updated(&mut stream, 0).await;
     }
 }
 
