@@ -17,7 +17,7 @@ use mcp_runtime::{
     testing::backend_contract,
 };
 use process::{Server, cluster, cluster_url, programs};
-use proxy::Proxy;
+use proxy::{CUT, Proxy};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -222,6 +222,61 @@ async fn nothing_happens_twice_when_connections_are_cut() {
             "a cut concerns at most one change of each writer: {unknown}"
         );
         assert_eq!(redis.count("names").await.unwrap() as u64, appended);
+    }
+}
+
+/// The server has executed a command, and its response is lost. Only what has no other effect if it is executed twice is sent
+/// again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_response_is_lost_is_repeated_if_that_is_safe() {
+    use RecordCondition::{Absent, Always, Version};
+
+    async fn nothing() {}
+
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let (proxy, other) = (Proxy::start(&server).await, server.connect().await);
+        let redis = Redis::builder(&proxy.url()).timeout(MINUTE).connect().await.unwrap();
+        // The server has to know the scripts.
+        let quota = RecordQuota { account: "", per_account: 0, total: 1 };
+        let append = |redis: Redis, key| async move {
+            redis.append(key, LogPosition::START, vec![b"x".to_vec()], LogBounds::new(9, 99, MINUTE)).await
+        };
+        other.set("known:name", Always, Vec::new(), MINUTE).await.unwrap();
+        other.delete("known:name", Always).await.unwrap();
+        other.insert("known", "name", Vec::new(), MINUTE, quota).await.unwrap();
+        append(other.clone(), "known").await.unwrap();
+        // The next command is sent over the connection that replaces the closed one.
+        let reconnect = async || assert_eq!(redis.get("reconnected").await, Ok(None));
+        let is_unknown = |result: Result<(), BackendError>| matches!(result, Err(BackendError::Unavailable(_)));
+        for key in [CUT.to_owned(), format!("group:{CUT}")] {
+            let set = |condition| redis.set(&key, condition, b"x".to_vec(), MINUTE);
+            let first = proxy.cut(set(Absent), nothing()).await.unwrap().expect("the record is new");
+            let second = proxy.cut(set(Version(first)), nothing()).await.unwrap().expect("nothing has changed it");
+            assert_eq!(other.get(&key).await.unwrap().map(|record| record.version), Some(second));
+            assert!(is_unknown(proxy.cut(set(Always), nothing()).await.map(drop)), "another change may have followed");
+            reconnect().await;
+            let delete = redis.delete(&key, Always);
+            assert!(is_unknown(proxy.cut(delete, nothing()).await.map(drop)), "another record may have followed");
+            reconnect().await;
+            // Another process changes the record before the command is repeated.
+            let change = async || {
+                other.set(&key, Always, b"y".to_vec(), MINUTE).await.unwrap();
+            };
+            for is_new in [true, false] {
+                let current = other.get(&key).await.unwrap().map(|record| record.version);
+                assert_eq!(current.is_none(), is_new);
+                let changed = proxy.cut(set(current.map_or(Absent, Version)), change()).await;
+                assert!(is_unknown(changed.map(drop)), "the record has another version: {is_new}");
+            }
+        }
+        let insert = redis.insert("names", CUT, Vec::new(), MINUTE, quota);
+        assert!(matches!(proxy.cut(insert, nothing()).await, Ok(Insertion::Inserted(_))));
+        let appended = proxy.cut(append(redis.clone(), CUT), nothing()).await;
+        assert_eq!(appended, Ok(Append::Conflict(LogPosition::new(1))));
+        assert!(is_unknown(proxy.cut(redis.publish(CUT, Vec::new()), nothing()).await), "it may have arrived");
+        reconnect().await;
+        assert!(proxy.cut(redis.get(CUT), nothing()).await.unwrap().is_some());
     }
 }
 

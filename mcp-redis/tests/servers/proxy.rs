@@ -11,9 +11,14 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
+    sync::Notify,
+    time::timeout,
 };
 
-use crate::process::Server;
+use crate::process::{PATIENCE, Server};
+
+/// The text in requests whose responses [`Proxy::cut`] withholds.
+pub(crate) const CUT: &str = "cut";
 
 /// Passes the bytes of connections on. Ends with the runtime.
 pub(crate) struct Proxy {
@@ -23,6 +28,11 @@ pub(crate) struct Proxy {
 
 #[derive(Default)]
 struct Rules {
+    /// Whether the response to the next request that contains [`CUT`] is withheld.
+    cuts: AtomicBool,
+    /// Notified when a response is withheld, and when its connection is to be closed.
+    withheld: Notify,
+    closes: Notify,
     connections: Mutex<Vec<Arc<Connection>>>,
 }
 
@@ -30,6 +40,7 @@ struct Rules {
 struct Connection {
     has_subscribed: AtomicBool,
     is_silent: AtomicBool,
+    is_cut: AtomicBool,
 }
 
 impl Proxy {
@@ -59,6 +70,19 @@ impl Proxy {
             }
         }
     }
+
+    /// Closes the connection of the next request that contains [`CUT`] in place of passing its response on. Before that,
+    /// executes `meanwhile`.
+    pub(crate) async fn cut<T>(&self, request: impl Future<Output = T>, meanwhile: impl Future<Output = ()>) -> T {
+        self.rules.cuts.store(true, Ordering::SeqCst);
+        let close = async {
+            self.rules.withheld.notified().await;
+            meanwhile.await;
+            self.rules.closes.notify_one();
+        };
+        let both = async { tokio::join!(request, close).0 };
+        timeout(PATIENCE, both).await.expect("the request and its response pass the proxy")
+    }
 }
 
 async fn forward(client: TcpStream, port: u16, rules: Arc<Rules>) {
@@ -69,18 +93,32 @@ async fn forward(client: TcpStream, port: u16, rules: Arc<Rules>) {
     let is_request = |bytes: &[u8]| {
         let contains = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         connection.has_subscribed.fetch_or(contains("SUBSCRIBE"), Ordering::SeqCst);
+        if contains(CUT) && rules.cuts.swap(false, Ordering::SeqCst) {
+            connection.is_cut.store(true, Ordering::SeqCst);
+        }
         true
     };
     let is_passed = |_: &[u8]| !connection.is_silent.load(Ordering::SeqCst);
     tokio::select! {
-        () = copy(from_client, to_server, is_request) => {}
-        () = copy(from_server, to_client, is_passed) => {}
+        () = copy(from_client, to_server, is_request, None) => {}
+        () = copy(from_server, to_client, is_passed, Some((&*rules, &*connection))) => {}
     }
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, is_passed: impl Fn(&[u8]) -> bool) {
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    is_passed: impl Fn(&[u8]) -> bool,
+    cut: Option<(&Rules, &Connection)>,
+) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        if let Some((rules, connection)) = cut
+            && connection.is_cut.load(Ordering::SeqCst)
+        {
+            rules.withheld.notify_one();
+            return rules.closes.notified().await;
+        }
         if is_passed(&buffer[..length]) && to.write_all(&buffer[..length]).await.is_err() {
             return;
         }
