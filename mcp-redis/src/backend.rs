@@ -277,6 +277,14 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn braces_in_a_prefix_are_refused() {
+        for prefix in ["a{b}", "a{b", "a}b"] {
+            let error = Redis::builder("redis://127.0.0.1:1").prefix(prefix).connect().await.unwrap_err();
+            assert!(matches!(&error, Error::Invalid(reason) if reason.contains(&format!("`{prefix}`"))), "{error}");
+        }
+    }
+
     /// Redis refuses to set a time of 0 or of too many milliseconds.
     #[test]
     fn times_to_live_are_within_the_range_of_redis() {

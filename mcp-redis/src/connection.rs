@@ -406,8 +406,10 @@ mod tests {
             assert_eq!(url.database, database);
             assert!(url.nodes.iter().all(|node| node.redis_settings().db() == database));
         }
-        let url = Url::parse("redis+sentinel://:p%40ss@a/main").unwrap();
-        assert_eq!(url.nodes[0].redis_settings().password(), Some("p@ss"));
+        for url in ["redis+sentinel://:p%40ss@a,b/main", "redis+cluster://:p@ss@a,b", "redis://user:p@ss@a"] {
+            let parsed = Url::parse(url).unwrap();
+            assert!(parsed.nodes.iter().all(|node| node.redis_settings().password() == Some("p@ss")), "{url}");
+        }
     }
 
     #[test]

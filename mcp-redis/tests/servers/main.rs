@@ -1,6 +1,7 @@
 //! Tests with real servers, which `tests/redis/run` installs.
 
 mod process;
+mod proxy;
 
 use std::{
     sync::Arc,
@@ -16,6 +17,7 @@ use mcp_runtime::{
     testing::backend_contract,
 };
 use process::{Server, cluster, cluster_url, programs};
+use proxy::{CUT, Proxy};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -44,7 +46,8 @@ async fn a_single_server_keeps_the_contract() {
 async fn a_cluster_keeps_the_contract() {
     for program in programs() {
         let servers = cluster(&program).await;
-        let url = cluster_url(&servers);
+        // The first node is unreachable.
+        let url = cluster_url(&servers).replace("://", "://127.0.0.1:1,");
         backend_contract(Redis::connect(&url).await.unwrap(), Redis::connect(&url).await.unwrap()).await.unwrap();
         for server in &servers {
             assert_ne!(server.command("DBSIZE").await, ":0", "keys are spread over all nodes");
@@ -61,7 +64,11 @@ async fn sentinels_name_the_server_and_its_successor() {
         sentinel.until("SENTINEL MASTER main", |response| response.starts_with('*')).await;
         let info = |response: &str| response.contains("slaves=1") || response.contains("replicas=1");
         sentinel.until("INFO sentinel", info).await;
-        let url = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
+        // Sentinels do not know the users of the servers.
+        for server in [&master, &replica] {
+            assert_eq!(server.command("ACL SETUSER app on >secret ~* &* +@all").await, "+OK");
+        }
+        let url = format!("redis+sentinel://app:secret@127.0.0.1:{}/main", sentinel.port);
         let (one, other) = (Redis::connect(&url).await.unwrap(), Redis::connect(&url).await.unwrap());
         backend_contract(one.clone(), other.clone()).await.unwrap();
 
@@ -92,6 +99,10 @@ async fn a_restarted_server_is_used_again() {
         });
         server.kill();
         fails(&redis).await;
+        // Further operations do not wait for a server that has been gone for as long as an operation may take.
+        let start = Instant::now();
+        fails(&redis).await;
+        assert!(start.elapsed() < FAILURE / 2);
         server.restart().await;
         recovers(&redis).await;
         assert_eq!(redis.get("kept").await.unwrap().map(|record| record.version), Some(version));
@@ -130,6 +141,27 @@ async fn a_server_that_hangs_is_reported_in_time() {
         // The connection for subscriptions may have been kept.
         redis.publish("news", b"done".to_vec()).await.unwrap();
         while soon(subscription.next()).await != Some(TopicEvent::Message((*b"done").into())) {}
+    }
+}
+
+/// An operation waits for as long as the option says, and the bytes of the operations that wait are bounded.
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_wait_for_a_server_that_hangs_as_long_as_they_may() {
+    /// A record has nine bytes in front of its value.
+    const LONGEST_VALUE: usize = (64 << 20) - 9;
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = Redis::builder(&server.url()).timeout(MINUTE).connect().await.unwrap();
+        server.pause(true);
+        let set = |key| redis.set(key, RecordCondition::Absent, vec![0; LONGEST_VALUE], MINUTE);
+        let resume = async {
+            sleep(FAILURE).await;
+            server.pause(false);
+        };
+        let (first, second, ()) = tokio::join!(set("a"), set("b"), resume);
+        assert!(matches!(first, Ok(Some(_))), "{first:?}");
+        let Err(BackendError::Unavailable(reason)) = second else { panic!("too many bytes wait: {second:?}") };
+        assert!(reason.contains("too many commands"), "{reason}");
     }
 }
 
@@ -190,6 +222,79 @@ async fn nothing_happens_twice_when_connections_are_cut() {
             "a cut concerns at most one change of each writer: {unknown}"
         );
         assert_eq!(redis.count("names").await.unwrap() as u64, appended);
+    }
+}
+
+/// The server has executed a command, and its response is lost. Only what has no other effect if it is executed twice is sent
+/// again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_response_is_lost_is_repeated_if_that_is_safe() {
+    use RecordCondition::{Absent, Always, Version};
+
+    async fn nothing() {}
+
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let (proxy, other) = (Proxy::start(&server).await, server.connect().await);
+        let redis = Redis::builder(&proxy.url()).timeout(MINUTE).connect().await.unwrap();
+        // The server has to know the scripts.
+        let quota = RecordQuota { account: "", per_account: 0, total: 1 };
+        let append = |redis: Redis, key| async move {
+            redis.append(key, LogPosition::START, vec![b"x".to_vec()], LogBounds::new(9, 99, MINUTE)).await
+        };
+        other.set("known:name", Always, Vec::new(), MINUTE).await.unwrap();
+        other.delete("known:name", Always).await.unwrap();
+        other.insert("known", "name", Vec::new(), MINUTE, quota).await.unwrap();
+        append(other.clone(), "known").await.unwrap();
+        // The next command is sent over the connection that replaces the closed one.
+        let reconnect = async || assert_eq!(redis.get("reconnected").await, Ok(None));
+        let is_unknown = |result: Result<(), BackendError>| matches!(result, Err(BackendError::Unavailable(_)));
+        for key in [CUT.to_owned(), format!("group:{CUT}")] {
+            let set = |condition| redis.set(&key, condition, b"x".to_vec(), MINUTE);
+            let first = proxy.cut(set(Absent), nothing()).await.unwrap().expect("the record is new");
+            let second = proxy.cut(set(Version(first)), nothing()).await.unwrap().expect("nothing has changed it");
+            assert_eq!(other.get(&key).await.unwrap().map(|record| record.version), Some(second));
+            assert!(is_unknown(proxy.cut(set(Always), nothing()).await.map(drop)), "another change may have followed");
+            reconnect().await;
+            let delete = redis.delete(&key, Always);
+            assert!(is_unknown(proxy.cut(delete, nothing()).await.map(drop)), "another record may have followed");
+            reconnect().await;
+            // Another process changes the record before the command is repeated.
+            let change = async || {
+                other.set(&key, Always, b"y".to_vec(), MINUTE).await.unwrap();
+            };
+            for is_new in [true, false] {
+                let current = other.get(&key).await.unwrap().map(|record| record.version);
+                assert_eq!(current.is_none(), is_new);
+                let changed = proxy.cut(set(current.map_or(Absent, Version)), change()).await;
+                assert!(is_unknown(changed.map(drop)), "the record has another version: {is_new}");
+            }
+        }
+        let insert = redis.insert("names", CUT, Vec::new(), MINUTE, quota);
+        assert!(matches!(proxy.cut(insert, nothing()).await, Ok(Insertion::Inserted(_))));
+        let appended = proxy.cut(append(redis.clone(), CUT), nothing()).await;
+        assert_eq!(appended, Ok(Append::Conflict(LogPosition::new(1))));
+        assert!(is_unknown(proxy.cut(redis.publish(CUT, Vec::new()), nothing()).await), "it may have arrived");
+        reconnect().await;
+        assert!(proxy.cut(redis.get(CUT), nothing()).await.unwrap().is_some());
+    }
+}
+
+/// A connection may be interrupted without being closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_over_which_nothing_arrives_is_replaced() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let proxy = Proxy::start(&server).await;
+        let redis = Redis::connect(&proxy.url()).await.unwrap();
+        let mut subscription = redis.subscribe("news").await.unwrap();
+        heard(&redis, &mut subscription).await;
+        proxy.silence(true);
+        assert_eq!(soon(subscription.next()).await, Some(TopicEvent::Missed));
+        heard(&redis, &mut subscription).await;
+        proxy.silence(false);
+        fails(&redis).await;
+        recovers(&redis).await;
     }
 }
 
@@ -260,6 +365,23 @@ async fn a_reader_that_waits_again_asks_nothing() {
     }
 }
 
+/// A reader asks for the newest entry every ten seconds, and need not wait for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_learns_at_once_that_a_log_was_deleted() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let (reader, writer) = (server.connect().await, server.connect().await);
+        let bounds = LogBounds::new(9, 99, MINUTE);
+        let last = writer.append("log", LogPosition::START, vec![b"x".to_vec()], bounds).await.unwrap().last();
+        let waiting = tokio::spawn(async move { reader.appended("log", last).await });
+        let count = "EVAL \"return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]\" 0 mcp:0/log:log";
+        server.until(count, |count| count == ":1").await;
+        sleep(Duration::from_millis(100)).await;
+        writer.remove("log").await.unwrap();
+        timeout(FAILURE * 2, waiting).await.expect("it is announced").unwrap().unwrap();
+    }
+}
+
 /// A new session needs few commands: its share of the sessions of its peer, its record, `initialized`, and the announcement of that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_is_few_commands() {
@@ -318,6 +440,15 @@ async fn a_full_server_rejects_changes_and_keeps_what_it_has() {
         let server = Server::start(&program, &[]).await;
         let redis = server.connect().await;
         redis.set("kept", RecordCondition::Always, b"x".to_vec(), MINUTE).await.unwrap();
+        let long = || vec![0; (64 << 20) + 1];
+        for key in ["kept", "new", "group:new"] {
+            for condition in [RecordCondition::Always, RecordCondition::Absent] {
+                let set = redis.set(key, condition, long(), MINUTE).await;
+                assert_eq!(set, Err(BackendError::Full), "a value of `{key}` is too long");
+            }
+        }
+        let append = redis.append("log", LogPosition::START, vec![long()], LogBounds::new(9, 9, MINUTE)).await;
+        assert_eq!(append, Err(BackendError::Full), "an entry is too long");
         server.command("CONFIG SET maxmemory 1").await;
         let full = redis.set("kept", RecordCondition::Always, b"y".to_vec(), MINUTE).await;
         assert_eq!(full, Err(BackendError::Full));
@@ -335,8 +466,6 @@ async fn a_full_server_rejects_changes_and_keeps_what_it_has() {
 async fn a_server_that_does_not_respond_is_an_error_at_the_start() {
     let error = Redis::connect("redis://:secret@127.0.0.1:1").await.unwrap_err().to_string();
     assert!(error.starts_with("cannot connect to Redis: ") && !error.contains("secret"), "{error}");
-    let error = Redis::builder("redis://127.0.0.1:1").prefix("a{b}").connect().await.unwrap_err().to_string();
-    assert!(error.contains("`a{b}`"), "{error}");
 }
 
 /// Checks that an operation fails in time.

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 /// The time in which servers must be ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The executables of the servers to test, from the environment variable `REDIS_SERVERS`.
 pub(crate) fn programs() -> Vec<PathBuf> {

@@ -340,6 +340,40 @@ mod tests {
     use super::*;
     use crate::auth::AuthenticationErrorKind::{Malformed, Missing};
 
+    /// Such as two challenges or two cookies.
+    #[test]
+    fn a_response_header_may_have_several_values() {
+        let header = |value| (HeaderName::from_static("set-cookie"), HeaderValue::from_static(value));
+        let add = |error: AuthenticationError, value| {
+            let (name, value) = header(value);
+            error.with_response_header(name, value)
+        };
+        let error = ["a=1", "b=2"].into_iter().fold(AuthenticationError::missing(), add);
+        let identity = ["a=1", "b=2"].into_iter().fold(Identity::new("ada"), |identity, value| {
+            let (name, value) = header(value);
+            identity.with_response_header(name, value)
+        });
+        for headers in [error.response_headers(), identity.response_headers().unwrap()] {
+            assert_eq!(headers.get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
+        }
+    }
+
+    /// A middleware that knows only the name may run next to one that knows more.
+    #[tokio::test]
+    async fn an_identity_in_the_extensions_has_precedence_over_a_principal() {
+        let (identity, principal) = (Identity::new("ada").with_scopes(["write"]), Principal::new("bob"));
+        for (has_identity, has_principal, expected) in
+            [(true, true, Ok("ada")), (true, false, Ok("ada")), (false, true, Ok("bob")), (false, false, Err(Missing))]
+        {
+            let (mut head, ()) = Request::new(()).into_parts();
+            let _ = has_identity.then(|| head.extensions.insert(identity.clone()));
+            let _ = has_principal.then(|| head.extensions.insert(principal.clone()));
+            let found = IdentityFromExtensions::default().authenticate(&head).await;
+            let found = found.as_ref().map(Identity::principal).map_err(AuthenticationError::kind);
+            assert_eq!(found, expected, "{has_identity} {has_principal}");
+        }
+    }
+
     #[test]
     fn credentials_are_a_scheme_and_a_token() {
         for (value, expected) in [

@@ -318,6 +318,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_settings_of_the_first_description_have_precedence() {
+        let described = |by: &str| ProtectedResource::new().scopes_supported([by]).name(by).dpop_required(true);
+        for (first, second, expected) in [
+            (described("a"), described("b"), "a"),
+            (described("a"), ProtectedResource::new().dpop_required(true), "a"),
+            (ProtectedResource::new().dpop_required(true), described("b"), "b"),
+        ] {
+            let both = first.or(second);
+            assert_eq!(both.supported_scopes().unwrap(), [expected]);
+            assert_eq!(both.members()["resource_name"], expected);
+        }
+    }
+
     /// A description without challenges stands for `Bearer`.
     #[test]
     fn each_scheme_is_challenged_once() {
@@ -326,12 +340,15 @@ mod tests {
             (&[][..], &[][..]),
             (&["Bearer"], &["Bearer"]),
             (&["DPoP"], &["DPoP", "Bearer"]),
+            (&["bearer"], &["bearer"]),
             (&["Bearer", "DPoP"], &["Bearer", "DPoP"]),
         ] {
             let other = || schemes.iter().fold(none(), |other, scheme| other.with_challenge(Challenge::new(*scheme)));
             for both in [none().or(other()), other().or(none())] {
                 assert_eq!(both.challenges.iter().map(Challenge::scheme).collect::<Vec<_>>(), expected);
             }
+            let same = other().or(other());
+            assert_eq!(same.challenges.iter().map(Challenge::scheme).collect::<Vec<_>>(), schemes);
         }
     }
 

@@ -224,6 +224,7 @@ mod tests {
             (Scopes::from(""), Some("invalid scope ``")),
             (Scopes::from("a b"), Some("invalid scope `a b`")),
             (Scopes::from("a\""), Some("invalid scope `a\"`")),
+            (Scopes::from("a\\"), Some("invalid scope `a\\`")),
             (Scopes::all(["a", "offline_access"]), Some("`offline_access` concerns")),
         ] {
             let problem = scopes.problem();

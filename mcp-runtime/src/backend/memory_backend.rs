@@ -317,6 +317,24 @@ mod tests {
         drop(kept);
     }
 
+    #[test]
+    fn the_numbers_of_logs_and_of_subscriptions_are_bounded() {
+        let backend = MemoryBackend::default();
+        {
+            let mut subscribers = backend.topics.0.lock();
+            (subscribers.count, subscribers.sweep_at) = (MAX_SUBSCRIPTIONS - 1, usize::MAX);
+        }
+        assert!(backend.topics.subscribe("last").is_ok());
+        assert_eq!(backend.topics.subscribe("last").err(), Some(BackendError::Full));
+        let (mut logs, expires) = (backend.logs.lock(), Instant::now() + MAX_TTL);
+        logs.logs.extend((1..MAX_LOGS).map(|number| (number.to_string().into(), Log::new(expires))));
+        let bounds = LogBounds::new(1, 1, Duration::MAX);
+        let mut append = |key, after| logs.append(key, LogPosition::new(after), vec![Vec::new()], bounds);
+        assert_eq!(append("last", 0), Ok(Append::Appended(LogPosition::new(1))));
+        assert_eq!(append("another", 0), Err(BackendError::Full));
+        assert_eq!(append("last", 1), Ok(Append::Appended(LogPosition::new(2))), "it exists already");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn logs_expire_and_free_their_memory() {
         let backend = MemoryBackend::default();

@@ -315,6 +315,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_record_may_have_any_time_to_live() {
+        let records = MemoryRecords::default();
+        for ttl in [Duration::MAX, Duration::MAX / 2] {
+            assert!(records.set("a", RecordCondition::Always, Vec::new(), ttl).await.unwrap().is_some(), "{ttl:?}");
+            assert!(records.get("a").await.unwrap().is_some(), "{ttl:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_full_store_rejects_what_exceeds_its_limits_and_keeps_the_rest() {
         let entry = OVERHEAD + 1;
         let (by_bytes, by_number) = (MemoryRecords::new(9, 2 * entry + 100), MemoryRecords::new(2, 1 << 20));

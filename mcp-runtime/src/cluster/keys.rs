@@ -331,6 +331,25 @@ mod tests {
         running.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
+    /// No process may run when the record would expire, and the backend may lose it.
+    #[tokio::test(start_paused = true)]
+    async fn keys_are_known_for_as_long_as_there_are_states_that_they_have_sealed() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        let process = || StoredKeys::new(Arc::clone(&backend), Arc::default(), TTL);
+        let first = process();
+        first.refresh().await.unwrap();
+        let id = first.sealing().unwrap().id();
+        sleep(ROTATION + TTL).await;
+        let second = process();
+        second.refresh().await.unwrap();
+        assert!(second.find(id).unwrap().is_some(), "no process was running");
+        assert!(backend.delete(RECORD, RecordCondition::Always).await.unwrap());
+        second.refresh().await.unwrap();
+        let third = process();
+        third.refresh().await.unwrap();
+        assert!(third.find(id).unwrap().is_some(), "the backend has lost the keys");
+    }
+
     const DELAY: Duration = Duration::from_millis(100);
 
     /// Returns keys that are read from a backend until the runtime ends.

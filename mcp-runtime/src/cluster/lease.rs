@@ -399,6 +399,17 @@ mod tests {
         }
     }
 
+    /// Messages about the future do not make outdated state usable.
+    #[tokio::test(start_paused = true)]
+    async fn announcements_are_known_for_one_lease_after_the_last_echo() {
+        let freshness = Freshness::new(TTL);
+        for sent in ["0", "9999999999999", "18446744073709551615", "", "x", "-1"] {
+            freshness.message(sent.as_bytes());
+            let known_until = freshness.announced_until.load(Ordering::Acquire);
+            assert_eq!(known_until, freshness.nanos(Instant::now() + TTL), "{sent}");
+        }
+    }
+
     /// During a rolling update, processes with the former name are still started.
     #[tokio::test(start_paused = true)]
     async fn a_renamed_server_waits_until_processes_of_its_former_name_have_ended() {

@@ -504,6 +504,7 @@ mod tests {
     enum Event {
         Message(Vec<u8>),
         Missed,
+        Paused,
         Lost(Slot),
     }
 
@@ -516,6 +517,10 @@ mod tests {
 
         fn missed(&self) {
             let _ = self.0.send(Event::Missed);
+        }
+
+        fn paused(&self) {
+            let _ = self.0.send(Event::Paused);
         }
 
         fn lost(&self, slot: Slot) {
@@ -608,6 +613,50 @@ mod tests {
         backend.set(&ada.slot.key(), always, record.value.to_vec(), LEASE).await.unwrap();
         sleep(LEASE * 2).await;
         assert_eq!(ada.replica.slot(), Some(ada.slot));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_was_stopped_notices_it() {
+        let backend = Arc::new(MemoryBackend::default());
+        let mut ada = member(&backend).await;
+        sleep(LEASE).await;
+        assert!(ada.events.try_recv().is_err(), "it was running");
+        tokio::time::advance(ada.replica.membership.freshness.max_pause()).await;
+        assert_eq!(timeout(LEASE, ada.events.recv()).await, Ok(Some(Event::Paused)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_are_accepted_unless_the_last_renewal_has_failed() {
+        let is_full = Arc::new(AtomicBool::new(false));
+        let full = Arc::clone(&is_full);
+        let fails = move |operation: BackendOperation<'_>| match operation.method {
+            BackendMethod::Set if full.load(Ordering::Relaxed) => Err(BackendError::Full),
+            _ => Ok(()),
+        };
+        let backend = TestBackend::<_, MemoryBackend>::new(Failing(fails));
+        let replica = Replica::new(Arc::new(backend), LEASE);
+        for (outage, keeps_slot) in [(LEASE / 2, true), (LEASE * 2, false)] {
+            let slot = replica.join().await.unwrap();
+            assert!(replica.can_write().await, "{outage:?}");
+            is_full.store(true, Ordering::Relaxed);
+            sleep(outage).await;
+            assert!(!replica.can_write().await, "{outage:?}");
+            assert_eq!(replica.slot() == Some(slot), keeps_slot, "{outage:?}");
+            is_full.store(false, Ordering::Relaxed);
+            sleep(if keeps_slot { LEASE / 2 } else { MAX_PAUSE * 2 }).await;
+            assert!(replica.can_write().await, "{outage:?}");
+        }
+    }
+
+    /// The replicas compare times for as long as they run.
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_follows_the_clock_of_the_backend() {
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(()));
+        let replica = Replica::new(Arc::clone(&backend) as _, LEASE);
+        replica.join().await.unwrap();
+        backend.set_clock_back(Duration::from_secs(5));
+        sleep(Duration::from_secs(100)).await;
+        assert!(replica.clock().now() <= backend.now().await.unwrap());
     }
 
     /// Receives what a subscription receives, with a subscription that a test can end or overload.

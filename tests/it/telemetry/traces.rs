@@ -45,6 +45,11 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
             &[("traceparent", "x")],
             "[] []".to_owned(),
         ),
+        (
+            json!({"traceparent": TRACE, "baggage": "without-value"}),
+            &[("baggage", "also without value")],
+            format!("[{own}] []"),
+        ),
         (json!([]), &[], "-".to_owned()),
     ] {
         for (revision, transport) in
@@ -184,6 +189,7 @@ async fn functions_hand_the_context_of_their_span_on_or_else_that_of_the_client(
             format!("traceparent={OTHER_TRACE} tracestate=a=1 baggage=user=ada"),
         ),
         (false, invalid, Some(OTHER_TRACE), format!("traceparent={OTHER_TRACE}")),
+        (false, json!({"traceparent": TRACE}), Some(OTHER_TRACE), format!("traceparent={TRACE}")),
         (false, json!({}), None, String::new()),
     ] {
         let server = Server::empty("handing-on", "1.0.0").with::<hand_on>();

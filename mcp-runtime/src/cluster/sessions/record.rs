@@ -398,6 +398,21 @@ mod tests {
         assert_eq!((copy.record, copy.version), (known.record, known.version));
     }
 
+    /// A subscription that exists already takes no room.
+    #[test]
+    fn the_subscriptions_of_a_record_are_bounded() {
+        for (number, bytes) in [(MAX_RESOURCES, 10), (16, MAX_URI_BYTES / 16)] {
+            let mut record = SessionRecord::new(&Session::for_test(), "peer".to_owned(), "own");
+            let uri = |number: usize| format!("{number:bytes$}");
+            let mut subscribe = |number| record.apply(&SessionChange::Subscribed(uri(number))).is_ok();
+            assert!((0..number).all(&mut subscribe), "{number} of {bytes} bytes");
+            assert!(subscribe(0) && !subscribe(number), "{number} of {bytes} bytes");
+            record.apply(&SessionChange::Unsubscribed(uri(1))).unwrap();
+            record.apply(&SessionChange::Subscribed(uri(number))).unwrap();
+            assert_eq!(record.resources.len(), number);
+        }
+    }
+
     /// A renewal changes the version of a record, and not its revision.
     #[test]
     fn an_older_record_does_not_replace_a_copy() {

@@ -585,6 +585,48 @@ mod tests {
         }
     }
 
+    /// A replica may use its copy until the end of the time for which a session is kept.
+    #[tokio::test(start_paused = true)]
+    async fn the_record_of_a_session_outlives_its_copies() {
+        let (idle, interval) = (Duration::from_secs(3600), Duration::from_secs(60));
+        let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), interval));
+        let store = SessionStore::new(replica, idle, interval, 1);
+        let _session = opened(&store).await;
+        for (time, is_known) in [(idle, true), (interval * 2, false)] {
+            sleep(time).await;
+            assert_eq!(store.load("id").await.unwrap().is_some(), is_known, "{time:?}");
+        }
+    }
+
+    /// The message about the end of a subscription must not end a newer one.
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_that_is_replaced_at_once_is_not_announced_as_ended() {
+        let last = Arc::<Mutex<Vec<u8>>>::default();
+        let kept = Arc::clone(&last);
+        let keep = move |operation: BackendOperation<'_>| {
+            if operation.method == BackendMethod::Publish {
+                *kept.lock() = operation.value.to_owned();
+            }
+            Ok(())
+        };
+        let backend = TestBackend::<_, MemoryBackend>::new(Failing(keep));
+        let replica = Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60)));
+        let store = SessionStore::new(replica, Duration::from_secs(3600), Duration::from_secs(60), 1);
+        let session = opened(&store).await;
+        let [subscribed, unsubscribed]: [fn(String) -> SessionChange; 2] =
+            [SessionChange::Subscribed, SessionChange::Unsubscribed];
+        for (changes, is_announced) in [
+            (&[subscribed][..], false),
+            (&[unsubscribed, subscribed], false),
+            (&[unsubscribed, subscribed, unsubscribed], true),
+        ] {
+            let changes = changes.iter().map(|change| SessionMessage::Change(change("memo://one".to_owned())));
+            assert!(store.send(&session, changes.collect()).await.unwrap());
+            let published = String::from_utf8(last.lock().clone()).unwrap();
+            assert_eq!(published.contains("memo://one"), is_announced, "{published}");
+        }
+    }
+
     /// The URIs that a client has unsubscribed from are announced unless they are long. URIs to which it was not subscribed
     /// do not count.
     #[tokio::test(start_paused = true)]

@@ -195,6 +195,7 @@ async fn entries_are_numbered(pair: &Pair) -> Result<(), BackendError> {
     for (after, limit, expected) in [
         (0, 9, &["1 one", "2 ", "3 \0\u{fffd}\r\n", "4 four"] as &[&str]),
         (0, 2, &["1 one", "2 "]),
+        (0, 0, &[]),
         (2, 1, &["3 \0\u{fffd}\r\n"]),
         (3, 9, &["4 four"]),
         (4, 9, &[]),

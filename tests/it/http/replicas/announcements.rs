@@ -55,7 +55,7 @@ async fn initialized_reaches_the_replica_that_waits_although_its_announcement_ha
 
 #[tokio::test]
 async fn the_end_of_a_session_reaches_the_other_replicas_although_its_announcement_has_failed() {
-    let cluster = Cluster::start(2).await;
+    let cluster = with_long_leases(2).await;
     let session = open(cluster.at(0), "2025-11-25", json!({})).await;
     assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
     cluster.set_backend(0, Health::Mute);

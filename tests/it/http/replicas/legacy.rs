@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use mcp_runtime::http::ListenerOptions;
+use serde_json::json;
 
-use super::Cluster;
+use super::{
+    Cluster,
+    sessions::{open, until_method},
+};
 use crate::http::legacy::{call, next, session};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -27,6 +31,24 @@ async fn the_error_at_another_replica_names_sticky_routing() {
     assert_eq!((unknown.status, unknown.body), (404, elsewhere.body));
     assert_eq!(cluster.at(0).send(&call(1, "quick").path(&path)).await.status, 202);
     assert_eq!(next(&mut stream).await["id"], 1);
+}
+
+/// No other replica knows the session, so its calls do not depend on the lease.
+#[tokio::test]
+async fn calls_of_a_session_that_is_not_shared_outlive_the_lease() {
+    let cluster = cluster().await;
+    let (mut stream, path) = session(cluster.at(0), "2024-11-05").await;
+    assert_eq!(cluster.at(0).send(&call(1, "waits").path(&path)).await.status, 202);
+    cluster.gate(0).has_begun(1).await;
+    let shared = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    shared.initialized().await;
+    let mut asking = cluster.at(0).open(&shared.call(1, "asks")).await;
+    let question = until_method(&mut asking, "elicitation/create").await["id"].as_u64().unwrap();
+    cluster.expire_lease(question).await;
+    let lost = asking.messages().await;
+    assert!(lost.iter().any(|message| message["error"].is_object()), "{lost:?}");
+    cluster.gate(0).open();
+    assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], "waited");
 }
 
 /// Clients whose calls are finished reconnect to other replicas.

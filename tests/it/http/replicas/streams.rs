@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, resource, tool};
+use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, backend::Topics as _, resource, tool};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -337,6 +337,35 @@ async fn changes_reach_the_replica_at_which_the_client_reads() {
         }
         assert_eq!(cluster.at(0).send(&session.delete()).await.status, 204);
     }
+}
+
+/// A newer release may announce changes in a format that this one does not know. The client is told of everything that it
+/// may have missed, and of no list that the server does not have.
+#[tokio::test]
+async fn an_announcement_of_unknown_changes_counts_as_a_change_of_everything() {
+    let (cluster, _) = changing(1, |server| server).await;
+    let session = subscribed(&cluster, 1, 1).await;
+    let mut stream = cluster.at(0).open(&session.get()).await;
+    for announcement in ["", "{}", "{\"lists\":7}"] {
+        let message = format!("changes {announcement}").into_bytes();
+        cluster.backend().publish("mcp/1/replicas", message).await.unwrap();
+        let mut method = String::new();
+        while method != UPDATED {
+            method = first(&mut stream).await.json()["method"].as_str().unwrap().to_owned();
+            assert_ne!(method, "notifications/prompts/list_changed", "the server has no prompts");
+        }
+    }
+}
+
+/// It may have missed changes since the session was opened.
+#[tokio::test]
+async fn a_replica_that_begins_to_use_a_session_notifies_its_client_of_everything() {
+    let (cluster, _) = changing(2, |server| server).await;
+    // The replica has heard of everything that was announced since.
+    let _other = subscribed(&cluster, 2, 0).await;
+    let session = subscribed(&cluster, 1, 1).await;
+    let mut stream = cluster.at(1).open(&session.get()).await;
+    until_updated(&mut stream, 0).await;
 }
 
 /// Two operations on the log of the stream: to append the notification, and to wait for what other replicas append.

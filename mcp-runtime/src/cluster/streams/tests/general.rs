@@ -409,22 +409,27 @@ async fn the_record_of_a_silent_response_is_renewed() {
     assert_eq!(ReaderRecord::is_read(&other.replica, "session").await, Ok(false));
 }
 
-/// The backend has lost a log, and another replica has begun a new one before this replica has noticed that.
+/// The backend has lost a log, and another replica begins a new one before or after this replica has noticed that.
 #[tokio::test(start_paused = true)]
 async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
-    let backend = Arc::new(Flaky::default());
-    let copies = [(); 2].map(|()| SessionCopy::of(&backend));
-    backend.set_deaf(true);
-    let mut response = copies[0].open(None).await;
-    for text in ["one", "two", "three"] {
-        notify(&copies[0].session.outbox, text);
-        assert_eq!(event(&mut response).await.1, text);
+    for has_noticed in [false, true] {
+        let backend = Arc::new(Flaky::default());
+        let copies = [(); 2].map(|()| SessionCopy::of(&backend));
+        backend.set_deaf(!has_noticed);
+        let mut response = copies[0].open(None).await;
+        for text in ["one", "two", "three"] {
+            notify(&copies[0].session.outbox, text);
+            assert_eq!(event(&mut response).await.1, text);
+        }
+        let observer = replica(&backend, LEASE);
+        StreamLog::new(observer.replica.backend(), "session", GENERAL).remove().await.unwrap();
+        if has_noticed {
+            sleep(Duration::from_secs(1)).await;
+        }
+        notify(&copies[1].session.outbox, "new");
+        sleep(RUNNING_TTL).await;
+        assert_eq!(event(&mut response).await.1, "new", "{has_noticed}");
     }
-    let observer = replica(&backend, LEASE);
-    StreamLog::new(observer.replica.backend(), "session", GENERAL).remove().await.unwrap();
-    notify(&copies[1].session.outbox, "new");
-    sleep(RUNNING_TTL).await;
-    assert_eq!(event(&mut response).await.1, "new");
 }
 
 /// An earlier response waits until no other response carries the stream.
