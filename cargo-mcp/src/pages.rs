@@ -56,7 +56,42 @@ pub(crate) fn called_tools(html: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::called_tools;
+    use serde_json::json;
+
+    use super::{MEDIA_TYPE, called_tools, html, may_call, uri};
+
+    #[test]
+    fn pages_are_found() {
+        for (meta, expected) in [
+            (json!({"ui": {"resourceUri": "ui://new"}, "ui/resourceUri": "ui://old"}), Some("ui://new")),
+            (json!({"ui/resourceUri": "ui://old"}), Some("ui://old")),
+            (json!(null), None),
+        ] {
+            assert_eq!(uri(&meta), expected, "{meta}");
+        }
+        for (meta, expected) in [
+            (json!(null), true),
+            (json!({"ui": {"visibility": ["model", "app"]}}), true),
+            (json!({"ui": {"visibility": ["model"]}}), false),
+            (json!({"ui": {"visibility": []}}), false),
+        ] {
+            assert_eq!(may_call(&meta), expected, "{meta}");
+        }
+    }
+
+    #[test]
+    fn pages_are_decoded() {
+        for (contents, expected) in [
+            (json!({"mimeType": MEDIA_TYPE, "text": "a"}), Ok("a")),
+            (json!({"mimeType": "text/html; profile=mcp-app", "text": "a"}), Ok("a")),
+            (json!({"mimeType": MEDIA_TYPE, "blob": "w6Q="}), Ok("\u{e4}")),
+            (json!({"mimeType": MEDIA_TYPE, "blob": "5A=="}), Err("is not UTF-8")),
+            (json!({"mimeType": MEDIA_TYPE}), Err("has no content")),
+            (json!({"text": "a"}), Err("has the MIME type ``, expected `text/html;profile=mcp-app`")),
+        ] {
+            assert_eq!(html(&contents).as_deref().map_err(String::as_str), expected, "{contents}");
+        }
+    }
 
     #[test]
     fn calls_with_literal_names_are_found() {

@@ -367,6 +367,11 @@ mod tests {
             (format!("id: 7\r\nevent: message\r\ndata: {response}\r\n\r\n"), Some(&response)),
             (format!(": hello\n\n{progress}\n\ndata:{response}\n\n"), Some(&response)),
             ("data: {\"jsonrpc\": \"2.0\",\ndata: \"id\": 1, \"result\": {}}\n\n".to_owned(), Some(&response)),
+            // A request of the server may have the same id.
+            (
+                format!("data: {}\n\ndata: {response}\n\n", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})),
+                Some(&response),
+            ),
             // The event is incomplete.
             (format!("data: {response}\n"), None),
             (format!("{progress}\n\n"), None),
@@ -377,6 +382,22 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_request_of_a_program_is_not_the_response() {
+        let script = r#"read l
+            echo '{"jsonrpc":"2.0","id":1,"method":"ping"}'
+            echo '{"jsonrpc":"2.0","id":2,"result":{}}'
+            echo '{"jsonrpc":"2.0","id":1,"result":{"own":true}}'
+            cat > /dev/null"#;
+        let args = vec!["-c".to_owned(), script.to_owned()];
+        let target = Target::Program { name: "sh".to_owned(), program: "sh".into(), args, env: Vec::new() };
+        let mut connection = RawConnection::open(&target).unwrap();
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        let response = connection.request(&request, Duration::from_secs(60)).await.unwrap();
+        assert_eq!(response["result"]["own"], true);
+    }
+
     #[test]
     fn distinguishes_http_errors_from_json_rpc_errors() {
         let error = |code: i64| json!({"error": {"code": code, "message": "no"}});
@@ -384,7 +405,10 @@ mod tests {
             (StatusCode::NOT_FOUND, error(-32600), true),
             (StatusCode::UNAUTHORIZED, error(-32001), true),
             (StatusCode::NOT_FOUND, error(-32601), false),
+            (StatusCode::INTERNAL_SERVER_ERROR, error(-32000), true),
+            (StatusCode::INTERNAL_SERVER_ERROR, error(-32603), false),
             (StatusCode::BAD_REQUEST, error(-32602), false),
+            (StatusCode::NOT_FOUND, json!({"result": {}}), false),
             (StatusCode::OK, json!({"result": {}}), false),
         ] {
             assert_eq!(is_http_error(status, &response), expected, "{status} {response}");

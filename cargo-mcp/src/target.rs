@@ -191,3 +191,33 @@ pub(crate) fn header(text: &str) -> Result<(String, String), &'static str> {
         _ => Err("expected NAME: VALUE"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{bearer, header, pair};
+
+    #[test]
+    fn values_may_contain_the_separator() {
+        let parsed = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(header("X-Time:  12:30 "), parsed("X-Time", "12:30"));
+        assert_eq!(pair("KEY=a=b"), parsed("KEY", "a=b"));
+        assert_eq!(pair("KEY="), parsed("KEY", ""));
+        for invalid in ["", "KEY", "=a", " : a"] {
+            assert!(header(invalid).is_err(), "{invalid}");
+        }
+        for invalid in ["", "KEY", "=a"] {
+            assert!(pair(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_a_file_ends_before_the_line_break() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let named = format!("@{}", path.display());
+        std::fs::write(&path, "secret\n").unwrap();
+        assert_eq!(bearer(&named).as_deref(), Ok("secret"));
+        std::fs::write(&path, "\n").unwrap();
+        assert_eq!(bearer(&named).unwrap_err(), "the token is empty");
+    }
+}

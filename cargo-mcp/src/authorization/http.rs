@@ -29,12 +29,19 @@ pub(super) async fn manager(url: &str, store: TokenStore) -> Result<Authorizatio
     Ok(manager)
 }
 
+impl OAuthClient {
+    /// Returns whether a request may be sent to a URL.
+    fn permits(&self, url: &Url) -> bool {
+        url.scheme() == "https" || (self.is_local && is_secure(url))
+    }
+}
+
 impl OAuthHttpClient for OAuthClient {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let mut sent = reqwest::Request::try_from(request.request)?;
             let url = sent.url();
-            if !is_secure(url) || (url.scheme() == "http" && !self.is_local) {
+            if !self.permits(url) {
                 return Err(format!("the URL is `{url}`, expected an `https` URL").into());
             }
             *sent.timeout_mut() = request.timeout;
@@ -62,5 +69,49 @@ pub(crate) fn is_local(url: &Url) -> bool {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::{OAuthClient, http_client, is_local, is_secure};
+
+    #[test]
+    fn only_this_machine_needs_no_encryption() {
+        for (url, expected) in [
+            ("http://localhost:8080/mcp", true),
+            ("http://LOCALHOST/mcp", true),
+            ("http://127.8.9.1/mcp", true),
+            ("http://[::1]/mcp", true),
+            ("http://evillocalhost/mcp", false),
+            ("http://localhost.example.com/mcp", false),
+            ("http://127.0.0.1.example.com/mcp", false),
+            ("http://192.168.0.1/mcp", false),
+            ("http://[::2]/mcp", false),
+            ("file:///etc/passwd", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!((is_local(&url), is_secure(&url)), (expected, expected), "{url}");
+        }
+        assert!(is_secure(&Url::parse("https://example.com/mcp").unwrap()));
+        assert!(!is_secure(&Url::parse("ftp://localhost/mcp").unwrap()));
+    }
+
+    /// A server could otherwise reach what only this machine can reach.
+    #[test]
+    fn a_remote_server_cannot_name_addresses_on_this_machine() {
+        for (is_local, url, expected) in [
+            (true, "http://127.0.0.1:1/token", true),
+            (true, "http://id.example.com/token", false),
+            (true, "https://id.example.com/token", true),
+            (false, "http://127.0.0.1:1/token", false),
+            (false, "http://localhost:1/token", false),
+            (false, "https://id.example.com/token", true),
+        ] {
+            let client = OAuthClient { client: http_client().unwrap(), is_local };
+            assert_eq!(client.permits(&Url::parse(url).unwrap()), expected, "{is_local} {url}");
+        }
     }
 }

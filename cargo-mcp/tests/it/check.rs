@@ -200,6 +200,7 @@ fn findings_can_be_denied_and_allowed() {
         (&warns, &["--deny", "warnings", "--allow", "dotted-name"], 0),
         (&notes, &["--deny", "warnings"], 0),
         (&notes, &["--deny", "notes"], 1),
+        (&notes, &["--deny", "notes", "--deny", "warnings"], 1),
         (&fails, &[], 1),
         (&fails, &["--allow", "bad-name"], 0),
     ] {
@@ -217,6 +218,20 @@ fn the_github_report() {
         output,
         "::warning title=dotted-name::tool `fetch.page`: the name contains a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
     );
+    // A line break of a name would begin another command.
+    let done = Server::new(&with_tool(json!({"name": "50%\n::error::", "annotations": {}}))).run(&[
+        "check",
+        "--revision",
+        "2025-11-25",
+        "--format",
+        "github",
+    ]);
+    for expected in [
+        "::error title=bad-name::tool `50%25\u{fffd}::error::`: ",
+        "::notice title=no-hints::tool `50%25\u{fffd}::error::`: ",
+    ] {
+        assert!(done.stdout.lines().any(|line| line.starts_with(expected)), "{}", done.stdout);
+    }
 }
 
 #[test]
@@ -259,7 +274,7 @@ fn invalid_command_lines_are_rejected() {
             "error: cannot run `/no/such/program`: No such file or directory (os error 2)\n",
         ),
         (
-            &["check", "--", "sh", "-c", "echo what is this >&2"],
+            &["check", "--", "sh", "-c", "echo starting >&2; echo what is this >&2"],
             3,
             "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
@@ -347,6 +362,71 @@ fn newer_revisions_that_the_server_announces_are_checked() {
     assert!(report.contains(&format!("{known}{newer}\n")), "{report}");
     let report = server.run(&["check", "--revision", "2026-07-28"]).expect_success();
     assert!(!report.contains("2031-01-02"), "{report}");
+}
+
+/// Runs `check` with a server of a shell script, to which the first message is the variable `l`. `listed` continues with the rest.
+#[cfg(unix)]
+fn check_through(script: &str, file: &Value, options: &[&str]) -> (CommandOutput, Server) {
+    let server = Server::new(file);
+    let script = format!("read -r l; {script}; {{ printf '%s\\n' \"$l\"; cat; }} | exec \"$@\"");
+    let file = text(&server.path("server.json"));
+    let args = [&["check"][..], options, &["--", "sh", "-c", &script, "sh", listed_server(), &file]].concat();
+    let mut command = cargo_mcp(&args);
+    let done = command.current_dir(server.path("")).output().expect("cargo-mcp starts").into();
+    (done, server)
+}
+
+/// Each revision has a connection of its own.
+#[cfg(unix)]
+#[test]
+fn noise_is_reported_whatever_its_revision() {
+    for revision in ["2024-11-05", "2025-11-25"] {
+        let noise = format!("case $l in *{revision}*) echo noise;; esac");
+        let (done, _) = check_through(&noise, &json!({"revisions": ["2024-11-05", "2025-11-25"]}), &[]);
+        let expected = "error[stdout-noise]: stdout contains a line that is not a message: \"noise\"\n";
+        assert_eq!(done.stdout.matches(expected).count(), 1, "{}", done.stdout);
+    }
+}
+
+/// Some servers list pages only for clients that show them.
+#[cfg(unix)]
+#[test]
+fn pages_are_checked_as_a_client_that_shows_them() {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let file = json!({"tools": [], "resources": []});
+        let record = "printf '%s\\n' \"$l\" >> requests";
+        let (done, server) = check_through(record, &file, &["--revision", revision]);
+        done.expect_success();
+        let requests = fs::read_to_string(server.path("requests")).expect("a file");
+        let expected = r#"{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
+        assert_eq!(requests.matches(expected).count(), 1, "{requests}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_receives_its_variables() {
+    let (done, _) = check_through("[ \"$KEY\" = a=b ] || exit", &json!({}), &["--env", "KEY=a=b"]);
+    done.expect_success();
+}
+
+#[test]
+fn a_response_names_its_protocol() {
+    let result = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}"#;
+    let script = format!("read l; echo '{{\"id\":1,\"result\":{result}}}'; read l");
+    let done = run(&["check", "--revision", "2025-11-25", "--", "sh", "-c", &script]);
+    let expected = "2025-11-25: `initialize`: not a JSON-RPC 2.0 response: ";
+    assert!(done.stdout.contains(expected), "{}", done.stdout);
+    done.expect_failure(1);
+}
+
+/// A server may name a next page forever.
+#[test]
+fn the_number_of_pages_is_bounded() {
+    let file = json!({"tools": [], "responses": {"tools/list": {"result": {"tools": [], "nextCursor": "more"}}}});
+    let done = Server::new(&file).run(&["check", "--revision", "2025-11-25"]);
+    assert!(done.stdout.contains("`tools/list` has more than 1000 pages"), "{}", done.stdout);
+    done.expect_failure(1);
 }
 
 #[test]

@@ -321,6 +321,28 @@ fn tokens_are_not_sent_without_encryption() {
     assert!(error.contains("anybody on the way could read the tokens for `http://mcp.example.com/mcp`"), "{error}");
 }
 
+/// A redirect that changes the message to a GET without a body is not followed either.
+#[test]
+fn redirects_within_the_origin_keep_the_message() {
+    for (status, expected) in
+        [("307 Temporary Redirect", 1), ("308 Permanent Redirect", 1), ("302 Found", 0), ("303 See Other", 0)]
+    {
+        let server = Server::start(move |origin, target| match target {
+            MESSAGE => response(status, &format!("location: {origin}/moved\r\n"), ""),
+            _ => not_found(),
+        });
+        User::new().run(&["check", &server.url(), "--revision", "2025-11-25"]).expect_failure(3);
+        let requests = server.requests();
+        let moved: Vec<_> = requests.iter().filter(|request| request.contains("/moved")).collect();
+        assert_eq!(moved.len(), expected, "{status}: {moved:?}");
+        assert!(moved.iter().all(|it| it.starts_with("POST /moved") && it.contains("\"initialize\"")), "{moved:?}");
+    }
+    let server =
+        Server::start(|origin, _| response("307 Temporary Redirect", &format!("location: {origin}/mcp\r\n"), ""));
+    User::new().run(&["check", &server.url(), "--revision", "2025-11-25", "--connect-timeout", "5"]).expect_failure(3);
+    assert!(server.requests().len() < 20, "{}", server.requests().len());
+}
+
 /// Messages and headers are for the server that the user names.
 #[test]
 fn redirects_to_another_origin_are_not_followed() {

@@ -158,6 +158,52 @@ fn a_deprecation_is_printed_after_the_first_line() {
 }
 
 #[test]
+fn optional_members_are_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("server.json");
+    let schema = json!({"type": "object", "properties": {"x": {"type": "string", "default": null}}});
+    let server = json!({
+        "revisions": ["2025-11-25"],
+        "tools": [
+            {
+                "name": "read",
+                "inputSchema": schema,
+                "annotations": {"readOnlyHint": true, "destructiveHint": true, "idempotentHint": true, "openWorldHint": true},
+            },
+            {
+                "name": "write",
+                "inputSchema": {"type": "object"},
+                "annotations": {"title": "Write", "idempotentHint": true, "openWorldHint": false},
+            },
+        ],
+        "resources": [{"uri": "test:a", "name": "a", "size": 3}],
+        "prompts": [{"name": "ask", "arguments": [
+            {"name": "x"},
+            {"name": "y", "required": false},
+            {"name": "z", "title": "Zed", "required": true},
+        ]}],
+    });
+    std::fs::write(&file, server.to_string()).expect("a file");
+    let expected = "bad 1.0.0, MCP 2025-11-25
+
+Tools
+  read(x?)  [read-only, open-world]
+      x?  string
+  write()  Write  [idempotent, closed-world]
+
+Resources
+  test:a  a  [3 bytes]
+
+Prompts
+  ask(x?, y?, z)
+      x?
+      y?
+      z   Zed
+";
+    assert_eq!(run(&["list", "--", listed_server(), &file.to_string_lossy()]).expect_success(), expected);
+}
+
+#[test]
 fn json_prints_the_lists_unchanged() {
     let listed: Value = serde_json::from_str(&list("notes", &["--json"])).expect("JSON");
     assert_eq!(listed["server"]["protocolVersion"], "2026-07-28");
@@ -240,6 +286,32 @@ fn the_number_of_fields_shown_is_limited() {
     let lines: Vec<_> = listed.lines().map(str::trim).collect();
     assert!(lines.len() < 300, "{} lines", lines.len());
     assert!(lines.contains(&"…"), "{listed}");
+}
+
+#[test]
+fn an_offer_of_another_revision_is_no_support() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("server.json");
+    std::fs::write(&file, r#"{"revisions": ["2025-06-18"], "tools": []}"#).expect("a file");
+    let listed = run(&["list", "--revision", "2025-11-25", "--", listed_server(), &file.to_string_lossy()]);
+    let error = listed.expect_failure(3);
+    assert!(error.contains("does not support revision 2025-11-25: it offers 2025-06-18"), "{error}");
+}
+
+#[test]
+fn a_url_has_no_program() {
+    let url = "https://example.com/mcp";
+    for (args, expected) in [
+        (&["list", url, "--env", "A=1"][..], "`--env A=…` applies only to programs"),
+        (&["list", url, "--", "--db"], "`--db` applies only to programs"),
+        (
+            &["list", url, "--bearer", "a", "--header", "authorization: b"],
+            "`--bearer` and a `--header` both set `Authorization`",
+        ),
+    ] {
+        let error = run(args).expect_failure(2);
+        assert!(error.starts_with(&format!("error: {expected}")), "{error}");
+    }
 }
 
 #[test]

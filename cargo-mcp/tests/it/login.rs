@@ -92,6 +92,41 @@ fn tokens_are_stored_refreshed_extended_and_removed() {
     assert!(error.contains("there are no tokens for"), "{error}");
 }
 
+#[test]
+fn a_login_requests_the_given_scopes() {
+    let server = ProtectedServer::start(Behaviour::default());
+    let user = User { home: tempfile::tempdir().expect("a directory") };
+    let done = user.run(&["login", &server.url(), "--scope", "notes:write"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(server.state().requested, ["notes:write"]);
+}
+
+/// A token of the command line is sent instead of that of the login.
+#[test]
+fn a_given_token_has_precedence() {
+    let server = ProtectedServer::start(Behaviour::default());
+    let (user, url) = (User { home: tempfile::tempdir().expect("a directory") }, server.url());
+    user.run(&["login", &url]).expect_success();
+    for args in [&["call", &url, "read"][..], &["check", &url]] {
+        let args = [args, &["--revision", "2025-11-25"]].concat();
+        user.run(&args).expect_success();
+        user.run(&[&args[..], &["--bearer", "other"]].concat()).expect_failure(3);
+    }
+}
+
+/// A server that is never satisfied must not ask the user forever.
+#[test]
+fn the_number_of_questions_for_scopes_is_bounded() {
+    let restriction = "Bearer error=\"insufficient_scope\", scope=\"notes:other\", \
+         resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"";
+    let server = ProtectedServer::start(Behaviour { restriction: (403, Some(restriction)), ..Behaviour::default() });
+    let (user, url) = (User { home: tempfile::tempdir().expect("a directory") }, server.url());
+    user.run(&["login", &url]).expect_success();
+    let done = user.run(&["call", &url, "write", "--revision", "2025-11-25"]);
+    assert_ne!(done.code, Some(0), "{done:?}");
+    assert_eq!(server.state().requested.len(), 1 + 3, "{:?}", server.state().requested);
+}
+
 /// A token that is bound to a key must not be used without it.
 #[test]
 fn only_bearer_tokens_are_used() {

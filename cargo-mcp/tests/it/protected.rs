@@ -12,7 +12,7 @@ use axum::{
     body::{Bytes, to_bytes},
     extract::Request,
     http::{HeaderMap, Method, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::{AppendHeaders, IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
@@ -20,7 +20,7 @@ use url::{Url, form_urlencoded};
 /// The behaviour of the servers. `{origin}` in any text is replaced by their origin.
 #[derive(Clone)]
 pub(crate) struct Behaviour {
-    /// The status and the challenge of responses to requests without a valid token.
+    /// The status and the challenge of responses to requests without a valid token. Each line is a header of its own.
     pub(crate) refusal: (u16, Option<&'static str>),
     /// The status of responses to requests with an invalid token, if it is another.
     pub(crate) refusal_of_tokens: Option<u16>,
@@ -209,8 +209,9 @@ fn mcp(state: &State, origin: &str, headers: &HeaderMap, query: &BTreeMap<String
     });
     let refuse = |status, challenge: Option<&str>| {
         let status = StatusCode::from_u16(status).expect("a status");
-        let challenge = challenge.map(|challenge| [("www-authenticate", challenge.replace("{origin}", origin))]);
-        challenge.map_or_else(|| status.into_response(), |challenge| (status, challenge).into_response())
+        let challenge = challenge.unwrap_or_default().replace("{origin}", origin);
+        let headers = challenge.lines().map(|line| ("www-authenticate", line.to_owned()));
+        (status, AppendHeaders(headers.collect::<Vec<_>>())).into_response()
     };
     let Some(scopes) = scopes else {
         let (status, challenge) = state.behaviour.refusal;

@@ -8,7 +8,7 @@
 //!   "tools": [], "resources": [], "resourceTemplates": [], "prompts": [],
 //!   "responses": {"ping": {"error": {}}},     replace the default responses
 //!   "stray_line": "hello",                    written to stdout at startup
-//!   "on_invalid_json": "ignore",              or "exit"; by default, an error response
+//!   "on_invalid_json": "ignore",              "exit" or a response; by default, an error response
 //!   "ignores_closed_stdin": true
 //! }
 //! ```
@@ -38,13 +38,14 @@ fn main() {
     }
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
-            match file["on_invalid_json"].as_str() {
-                Some("exit") => return,
-                Some(_) => continue,
-                None => send(
+            match &file["on_invalid_json"] {
+                Value::String(reaction) if reaction == "exit" => return,
+                Value::String(_) => {}
+                Value::Null => send(
                     json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "invalid JSON"}})
                         .to_string(),
                 ),
+                response => send(response.to_string()),
             }
             continue;
         };

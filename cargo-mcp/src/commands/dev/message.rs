@@ -196,7 +196,7 @@ mod tests {
             let message = Message::parse(text).expect(text);
             assert_eq!(format!("{:?}", message.kind()), expected);
         }
-        for text in ["", "hello", "[]", "{", r#"{"id":1,"id":2}"#] {
+        for text in ["", "hello", "[]", "{", r#"{"id":1,"id":2}"#, r#"[1,"ping",{},null,null]"#] {
             assert!(Message::parse(text).is_none(), "{text}");
         }
     }
@@ -230,6 +230,16 @@ mod tests {
         ] {
             assert_eq!(add_list_changed(text).as_deref(), Some(expected));
         }
+        let prompts = add_list_changed(r#"{"id":1,"result":{"capabilities":{"prompts":{}}}}"#);
+        assert_eq!(prompts.as_deref(), Some(r#"{"id":1,"result":{"capabilities":{"prompts":{"listChanged":true}}}}"#));
         assert_eq!(add_list_changed(r#"{"id":1,"error":{}}"#), None);
+    }
+
+    #[test]
+    fn a_batch_has_elements() {
+        assert_eq!(batch_elements(" [1, {}]"), Some(vec!["1", "{}"]));
+        for text in ["[]", "{}", "[1", ""] {
+            assert_eq!(batch_elements(text), None, "{text}");
+        }
     }
 }

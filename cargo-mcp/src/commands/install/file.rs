@@ -167,3 +167,32 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format_args!("cannot write `{}`: {error}", path.display()))
         .help("nothing was changed; `--dry-run` shows the changes, to be made manually")
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::{Access, File};
+
+    /// While the new content is written, it is in a temporary file. Writing takes long enough to look at this file.
+    #[test]
+    fn the_replacement_of_a_private_file_is_private_from_the_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcp.json");
+        fs::write(&path, "{}").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let file = File::read(path).unwrap();
+        let text = "x".repeat(16 << 20);
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| file.write(&text, Access::Default));
+            while !writing.is_finished() {
+                for entry in fs::read_dir(directory.path()).unwrap() {
+                    // A temporary file may end in between.
+                    let Ok(metadata) = entry.and_then(|entry| entry.metadata()) else { continue };
+                    assert_eq!(metadata.permissions().mode() & 0o077, 0, "other users can read the content");
+                }
+            }
+            writing.join().unwrap().unwrap();
+        });
+    }
+}

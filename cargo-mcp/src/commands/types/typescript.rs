@@ -299,6 +299,12 @@ mod tests {
                 json!({"properties": {"not-a-name": {"type": "string", "description": "Ends */ here."}}}),
                 "{\n      /** Ends *\\/ here. */\n      \"not-a-name\"?: string;\n    }",
             ),
+            // The type of other members includes those of the declared ones.
+            (
+                json!({"type": "object", "properties": {"2b": {"type": "string"}}, "additionalProperties": {"type": "number"}}),
+                "{\n      \"2b\"?: string;\n      [name: string]: unknown;\n    }",
+            ),
+            (json!({"type": "array", "items": false}), "[]"),
             (json!({"$ref": "https://example.com/a.json"}), "unknown"),
             (json!(true), "unknown"),
             (json!(false), "never"),
@@ -320,6 +326,12 @@ mod tests {
              tree?: AddNoteInputNode;\n  };\n  type AddNoteInputNode = {\n    \
              children?: AddNoteInputNode[];\n  };\n  type AddNoteInputX = unknown;\n"
         );
+    }
+
+    #[test]
+    fn references_are_decoded() {
+        let types = input(json!({"$ref": "#/$defs/a%20b~1c", "$defs": {"a b/c": {"type": "string"}}}));
+        assert!(types.ends_with(" = string;\n"), "{types}");
     }
 
     #[test]

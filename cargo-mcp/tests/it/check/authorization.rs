@@ -1,5 +1,7 @@
 //! Each problem of authorization, with a server that has exactly this problem.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::*;
 use crate::protected::{Behaviour, CHALLENGE, ProtectedServer};
 
@@ -51,6 +53,19 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         "server: the response to a request with a token that no authorization server has issued has the status 303, expected 401",
     ),
     (
+        "no-challenge",
+        |it| it.refusal_of_tokens = Some(403),
+        TOKEN,
+        "server: the response to a request with a token that no authorization server has issued has the status 403, expected 401",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| (it.refusal, it.resource.0) = ((401, Some("Bearer scope=\"notes:read\"")), "text/html"),
+        &[],
+        "server: cannot read `{metadata}`: the content type is `text/html`, expected `application/json`; \
+         cannot read `{origin}/.well-known/oauth-protected-resource`: HTTP 404 Not Found",
+    ),
+    (
         "no-metadata-link",
         |it| it.refusal = (401, Some("Bearer scope=\"notes:read\"")),
         &[],
@@ -94,6 +109,12 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
     ),
     (
         "bad-resource-metadata",
+        |it| it.resource.1["authorization_servers"] = json!(["{origin}", 1]),
+        &[],
+        "server: `{metadata}` has no `authorization_servers`, which is a list of at least one URL",
+    ),
+    (
+        "bad-resource-metadata",
         |it| it.resource.1["bearer_methods_supported"] = json!(["body"]),
         &[],
         "server: `bearer_methods_supported` of `{metadata}` does not contain `header`",
@@ -129,6 +150,18 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         "authorization server `{origin}/tenant`: cannot read `{origin}/.well-known/oauth-authorization-server/tenant`: HTTP 404 Not Found; \
          cannot read `{origin}/.well-known/openid-configuration/tenant`: HTTP 405 Method Not Allowed; \
          cannot read `{origin}/tenant/.well-known/openid-configuration`: HTTP 405 Method Not Allowed",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.resource.1["authorization_servers"] = json!(["http://127.0.0.1:9/#tenant"]),
+        &[],
+        "authorization server `http://127.0.0.1:9/#tenant`: the issuer is not an absolute URL without query and fragment",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.issuer["issuer"] = "{origin}/".into(),
+        &[],
+        "authorization server `{origin}`: `{issuer}` is the metadata of `{origin}/`",
     ),
     (
         "bad-issuer-metadata",
@@ -168,6 +201,12 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
     ),
     (
         "insecure-url",
+        |it| it.issuer["revocation_endpoint"] = "http://id.invalid/revoke".into(),
+        &[],
+        "authorization server `{origin}`: `revocation_endpoint` has the URL `http://id.invalid/revoke`, expected `https`",
+    ),
+    (
+        "insecure-url",
         |it| it.refusal = (401, Some("Bearer resource_metadata=\"http://mcp.invalid/metadata\"")),
         &[],
         "server: the metadata of the server has the URL `http://mcp.invalid/metadata`, expected `https`",
@@ -180,13 +219,13 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
     ),
     (
         "unverified-token",
-        |it| it.accepts = |token| token.ends_with('.') && algorithm(token) == "none",
+        |it| it.accepts = |token| token.ends_with('.') && algorithm(token) == "none" && has_valid_claims(token),
         &[],
         "server: the server accepts a token without a signature",
     ),
     (
         "unverified-token",
-        |it| it.accepts = |token| algorithm(token) == "ES256",
+        |it| it.accepts = |token| algorithm(token) == "ES256" && has_valid_claims(token),
         &[],
         "server: the server accepts a token with a forged signature",
     ),
@@ -216,12 +255,23 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
     ),
 ];
 
+/// Returns the header or the claims of a JSON Web Token.
+fn part(token: &str, index: usize) -> Value {
+    let text = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(index).unwrap_or_default()).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
 /// Returns the algorithm in the header of a JSON Web Token.
 fn algorithm(token: &str) -> String {
-    let header = token.split('.').next().unwrap_or_default();
-    let header =
-        BASE64_URL_SAFE_NO_PAD.decode(header).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
-    header.and_then(|header| header["alg"].as_str().map(str::to_owned)).unwrap_or_default()
+    part(token, 0)["alg"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns whether a JSON Web Token has not expired and has the issuer and the audience of a [`ProtectedServer`].
+fn has_valid_claims(token: &str) -> bool {
+    let claims = part(token, 1);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
+    let issuer = claims["iss"].as_str().unwrap_or_default();
+    claims["exp"].as_u64() > Some(now) && !issuer.is_empty() && claims["aud"] == format!("{issuer}/mcp")
 }
 
 /// Returns the codes with a test.
@@ -287,9 +337,41 @@ fn a_correct_server_has_no_findings() {
     });
     assert_eq!(report["authorization"], expected);
 
+    // The names of headers have no case, and the token is not part of the requests that have none.
+    let lower_case = check(&server, &["--header", "authorization: Bearer valid", "--format", "json"]).expect_success();
+    let lower_case: Value = serde_json::from_str(&lower_case).expect("JSON");
+    assert_eq!(lower_case["authorization"], report["authorization"]);
+    check(&server, &["--header", "authorization: Bearer valid", "--token-in-query"]).expect_success();
+
+    let server = ProtectedServer::start(Behaviour::default());
+    server.state().behaviour.resource.0 = "application/json; charset=utf-8";
+    check(&server, &["--bearer", "valid", "--deny", "notes"]).expect_success();
+
     // It may limit the rate of invalid tokens.
     let server = ProtectedServer::start(Behaviour { refusal_of_tokens: Some(429), ..Behaviour::default() });
     check(&server, &["--bearer", "valid", "--deny", "notes"]).expect_success();
+}
+
+#[test]
+fn one_of_several_challenges_must_accept_tokens() {
+    for challenge in [
+        "Basic realm=\"notes\"\nBearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"",
+        "Basic realm=\"notes\", Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"",
+        "DPoP resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"",
+    ] {
+        let server = ProtectedServer::start(Behaviour { refusal: (401, Some(challenge)), ..Behaviour::default() });
+        check(&server, &["--bearer", "valid", "--deny", "notes"]).expect_success();
+    }
+}
+
+/// A server chooses the number of its authorization servers.
+#[test]
+fn the_number_of_authorization_servers_to_check_is_bounded() {
+    let server = ProtectedServer::start(Behaviour::default());
+    let issuers: Vec<String> = (0..9).map(|number| format!("issuer-{number}")).collect();
+    server.state().behaviour.resource.1["authorization_servers"] = json!(issuers);
+    let report: Value = serde_json::from_str(&check(&server, &["--format", "json"]).stdout).expect("JSON");
+    assert_eq!(report["authorization"]["authorizationServers"], json!(issuers[..8]));
 }
 
 #[test]

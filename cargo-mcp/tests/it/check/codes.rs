@@ -101,6 +101,21 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}the header of `b` cannot be reached through `properties` alone"),
         ),
         (
+            "bad-header",
+            with_schema(json!({"type": "object", "properties": {
+                "a": {"type": "string", "x-mcp-header": "Page"},
+                "b": {"type": "string", "x-mcp-header": "page"},
+            }})),
+            none.clone(),
+            format!("{page}header `page` is used by two arguments"),
+        ),
+        (
+            "bad-header",
+            with_schema(json!({"type": "object", "x-mcp-header": "A"})),
+            none.clone(),
+            format!("{page}the header of `` cannot be reached through `properties` alone"),
+        ),
+        (
             "top-level-union",
             with_schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
             none.clone(),
@@ -111,6 +126,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": text}})),
             none.clone(),
             format!("{page}`inputSchema` has 1 reference"),
+        ),
+        (
+            "schema-ref",
+            with_tool(json!({"outputSchema": {"type": "object", "$ref": "#/$defs/b", "$defs": {"b": {}}}})),
+            none.clone(),
+            format!("{page}`outputSchema` has 1 reference"),
         ),
         (
             "recursive-schema",
@@ -125,6 +146,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_argument("a", json!({"oneOf": [{"type": "string"}, {"type": "integer"}]})),
             none.clone(),
             format!("{page}argument `a` uses `oneOf`"),
+        ),
+        (
+            "union",
+            with_argument("a", json!({"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]})),
+            none.clone(),
+            format!("{page}argument `a` uses `anyOf`"),
         ),
         (
             "type-array",
@@ -145,6 +172,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}argument `a` is an array without `items`"),
         ),
         (
+            "array-without-items",
+            with_argument("a", json!({"type": ["array", "null"]})),
+            none.clone(),
+            format!("{page}argument `a` is an array without `items`"),
+        ),
+        (
             "tuple",
             with_argument("a", json!({"type": "array", "prefixItems": [text], "items": text})),
             none.clone(),
@@ -155,6 +188,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_argument("a", json!(true)),
             none.clone(),
             format!("{page}the schema of argument `a` is `true`"),
+        ),
+        (
+            "boolean-schema",
+            with_tool(json!({"outputSchema": {"type": "object", "properties": {"a": true}}})),
+            none.clone(),
+            format!("{page}the schema of field `a` is `true`"),
         ),
         (
             "boolean-additional-properties",
@@ -185,6 +224,18 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_argument("filter[id]", text.clone()),
             none.clone(),
             format!("{page}argument name `filter[id]`"),
+        ),
+        (
+            "property-name",
+            with_argument(&"a".repeat(65), text.clone()),
+            none.clone(),
+            format!("{page}argument name `{}`", "a".repeat(65)),
+        ),
+        (
+            "bad-name",
+            with_tool(json!({"name": "a".repeat(129)})),
+            none.clone(),
+            format!("tool `{}`: the name has 129 characters", "a".repeat(129)),
         ),
         (
             "bad-name",
@@ -233,6 +284,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_schema(json!({"type": "object", "properties": {"a": text}})),
             none.clone(),
             format!("{page}argument `a` has no description"),
+        ),
+        (
+            "missing-description",
+            with_argument("a", json!({"type": "array", "items": {"type": "object", "properties": {"b": text}}})),
+            none.clone(),
+            format!("{page}argument `a[].b` has no description"),
         ),
         (
             "missing-description",
@@ -300,6 +357,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             none.clone(),
             "tool `delete_page`: `readOnlyHint` is true, but the name starts with `delete`".to_owned(),
         ),
+        (
+            "name-against-hints",
+            with_tool(json!({"name": "create_page"})),
+            none.clone(),
+            "tool `create_page`: `readOnlyHint` is true, but the name starts with `create`".to_owned(),
+        ),
         ("no-hints", with_tool(json!({"annotations": {}})), none.clone(), format!("{page}the tool has no hints")),
         (
             "token-budget",
@@ -320,10 +383,28 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "resource `all notes`: `all notes` is not a URI".to_owned(),
         ),
         (
+            "bad-uri",
+            json!({"resources": [{"uri": "a: b", "name": "b", "description": "All of them."}]}),
+            none.clone(),
+            "resource `a: b`: `a: b` is not a URI".to_owned(),
+        ),
+        (
+            "bad-uri",
+            json!({"resources": [{"uri": "1a:b", "name": "b", "description": "All of them."}]}),
+            none.clone(),
+            "resource `1a:b`: `1a:b` is not a URI".to_owned(),
+        ),
+        (
             "unreadable-resource",
             json!({"resources": [{"uri": "a://b", "name": "b", "description": "All of them."}], "responses": {"resources/read": {"error": {"code": -32002, "message": "it is gone"}}}}),
             vec!["--read"],
             "resource `a://b`: it is gone (code -32002)".to_owned(),
+        ),
+        (
+            "unreadable-resource",
+            json!({"resources": [{"uri": "a://b", "name": "b", "description": "All of them."}], "responses": {"resources/read": {"result": {}}}}),
+            vec!["--read"],
+            "resource `a://b`: the result of `resources/read` has no `contents` array".to_owned(),
         ),
         (
             "completion-failed",
@@ -342,6 +423,30 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             json!({"responses": {"initialize": {"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}}}),
             none.clone(),
             "server: 2025-11-25: the result has no `serverInfo` with `name` and `version`".to_owned(),
+        ),
+        (
+            "bad-handshake",
+            json!({"responses": {"initialize": {"result": {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "a"}}}}}),
+            none.clone(),
+            "server: 2025-11-25: the result has no `serverInfo` with `name` and `version`".to_owned(),
+        ),
+        (
+            "bad-handshake",
+            json!({"responses": {"initialize": {"result": {"protocolVersion": "2025-11-25", "serverInfo": {"name": "a", "version": "1"}}}}}),
+            none.clone(),
+            "server: 2025-11-25: the result has no `capabilities` object".to_owned(),
+        ),
+        (
+            "bad-handshake",
+            json!({"responses": {"initialize": {"result": {"capabilities": {}, "serverInfo": {"name": "a", "version": "1"}}}}}),
+            none.clone(),
+            "server: 2025-11-25: the result has no `protocolVersion` string".to_owned(),
+        ),
+        (
+            "bad-handshake",
+            json!({"revisions": ["2025-06-18"]}),
+            none.clone(),
+            "server: none of the tried revisions is supported".to_owned(),
         ),
         (
             "bad-handshake",
@@ -368,6 +473,25 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "server: 2025-11-25: ping: what? (code -32601)".to_owned(),
         ),
         (
+            "invalid-response",
+            json!({"responses": {"cargo-mcp/no-such-method": {"error": {"code": -32602, "message": "what?"}}}}),
+            none.clone(),
+            "server: 2025-11-25: the error code for an unknown method is -32602, expected -32601".to_owned(),
+        ),
+        (
+            "invalid-response",
+            json!({"responses": {"cargo-mcp/no-such-method": {"result": {}}}}),
+            none.clone(),
+            "server: 2025-11-25: an unknown method returns a result".to_owned(),
+        ),
+        (
+            "invalid-response",
+            json!({"responses": {"cargo-mcp/no-such-method": {"error": "no"}}}),
+            none.clone(),
+            "server: 2025-11-25: no response to an unknown method: the error has no `code` or no `message`: \"no\""
+                .to_owned(),
+        ),
+        (
             "stdout-noise",
             json!({"stray_line": "listening …"}),
             none.clone(),
@@ -378,6 +502,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             json!({"on_invalid_json": "ignore"}),
             none.clone(),
             "server: no response to invalid JSON: no response within 2 s".to_owned(),
+        ),
+        (
+            "unanswered-invalid-json",
+            json!({"on_invalid_json": {"error": {"code": -32600, "message": "no"}}}),
+            none.clone(),
+            "server: the response to invalid JSON is {\"error\":{\"code\":-32600,\"message\":\"no\"}}".to_owned(),
         ),
         (
             "unanswered-invalid-json",
@@ -455,6 +585,100 @@ fn every_code_is_reported() {
         let fails = report["findings"].as_array().expect("findings").iter().any(|found| found["level"] == "error");
         assert_eq!(done.code, Some(i32::from(fails)), "{code}");
     });
+}
+
+/// Findings that would be wrong, or would be reported twice.
+#[test]
+fn only_what_is_wrong_is_reported() {
+    let count = |file: &Value, options: &[&str], code: &str| {
+        let args = [&["check", "--revision", "2025-11-25", "--format", "json"][..], options].concat();
+        let done = Server::new(file).run(&args);
+        let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{code}: {done:?}"));
+        let findings = report["findings"].as_array().expect("findings").iter();
+        findings.filter(|found| found["code"] == code).count()
+    };
+    // A list cannot be read, but the revision is supported.
+    let unlisted = json!({"tools": [], "responses": {"tools/list": {"result": {}}}});
+    assert_eq!(count(&unlisted, &[], "bad-handshake"), 0);
+
+    let error = json!({"error": {"code": -32603, "message": "no"}});
+    let resources = json!({
+        "resources": [{"uri": "a://b", "name": "b", "description": "All of them."}],
+        "responses": {"resources/read": error},
+    });
+    for (options, expected) in [(&[][..], 0), (&["--read"], 1)] {
+        assert_eq!(count(&resources, options, "unreadable-resource"), expected);
+    }
+
+    let prompts = |capabilities: Value| {
+        json!({
+            "prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a", "description": "It."}]}],
+            "responses": {
+                "initialize": {"result": {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": capabilities,
+                    "serverInfo": {"name": "a", "version": "1"},
+                }},
+                "completion/complete": error,
+            },
+        })
+    };
+    for (capabilities, expected) in [(json!({"prompts": {}}), 0), (json!({"prompts": {}, "completions": {}}), 1)] {
+        assert_eq!(count(&prompts(capabilities), &["--read"], "completion-failed"), expected);
+    }
+
+    let deep = (0..5).fold(
+        json!({"type": "string", "description": "The innermost."}),
+        |inner, _| json!({"type": "object", "description": "The enclosing object.", "properties": {"a": inner}}),
+    );
+    let listed = |names: &[&str]| {
+        let tools = names.iter().map(|name| tool(json!({"name": name, "description": ""})));
+        json!({"tools": tools.collect::<Vec<_>>()})
+    };
+    let numbered = (0..40).map(|at| tool(json!({"name": format!("t{at}"), "description": format!("Do thing {at}.")})));
+    let described = json!({"uriTemplate": "a://{b}", "name": "b", "description": "One of them."});
+    for (code, file, options) in [
+        ("deep-nesting", with_schema(deep), &[][..]),
+        ("map-schema", with_argument("a", json!({"type": "object", "additionalProperties": {}})), &[]),
+        ("unknown-format", with_argument("a", json!({"type": "string", "format": "date-time"})), &[]),
+        ("long-description", with_tool(json!({"description": "word".repeat(256)})), &[]),
+        ("long-description", json!({"instructions": "x".repeat(2048)}), &[]),
+        (
+            "missing-description",
+            with_schema(
+                json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "string"}}}),
+            ),
+            &[],
+        ),
+        (
+            "missing-description",
+            json!({"resources": [{"uri": "a://1", "name": "c"}], "resourceTemplates": [described]}),
+            &[],
+        ),
+        (
+            "bad-uri",
+            json!({"resourceTemplates": [{"uriTemplate": "{+uri}", "name": "b", "description": "Any of them."}]}),
+            &[],
+        ),
+        ("no-hints", with_tool(json!({"annotations": {"openWorldHint": true}})), &[]),
+        ("same-description", listed(&["one", "two"]), &[]),
+        ("name-clash", listed(&["one", "one"]), &[]),
+        ("too-many-tools", json!({"tools": numbered.collect::<Vec<_>>()}), &[]),
+        ("token-budget", with_tool(json!({})), &["--max-tokens", "33", "--max-tool-tokens", "33"]),
+    ] {
+        assert_eq!(count(&file, options, code), 0, "{code}: {file}");
+    }
+
+    // The page of several tools is read once, whatever their number.
+    let ui = json!({"ui": {"resourceUri": PAGE}});
+    let mut pages = with_page(json!({}), error);
+    for name in ["second", "third"] {
+        let other = tool(json!({"name": name, "description": format!("The {name} tool."), "_meta": ui}));
+        pages["tools"].as_array_mut().expect("tools").push(other);
+    }
+    assert_eq!(count(&pages, &[], "bad-page"), 1);
+    pages["tools"][2]["_meta"] = json!({"ui/resourceUri": "ui://notes/other"});
+    assert_eq!(count(&pages, &[], "bad-page"), 2);
 }
 
 #[test]

@@ -173,6 +173,29 @@ fn comments_in_plain_json_cause_a_warning() {
     done.expect_success();
 }
 
+/// Clients start programs from other directories.
+#[test]
+fn the_path_of_a_program_becomes_absolute() {
+    let home = Home::with("bin/tool", "");
+    let args = ["install", "--client", "cursor", "--force", "--no-check", "--arg=--y", "--", "./tool", "--x"];
+    let done = home.command(&args).current_dir(home.path("bin")).output().expect("cargo-mcp starts");
+    CommandOutput::from(done).expect_success();
+    let written: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
+    let expected = serde_json::json!({"type": "stdio", "command": home.path("bin/tool"), "args": ["--x", "--y"]});
+    assert_eq!(written["mcpServers"]["tool"], expected);
+}
+
+/// The directory `.git` of a worktree is a file.
+#[test]
+fn a_worktree_is_a_project() {
+    let home = Home::with("project/.git", "gitdir: elsewhere\n");
+    home.write("project/deep/x", "");
+    let args = ["install", "--client", "claude-code", "--scope", "project", "--no-check", "--", &hello()];
+    let done = home.command(&args).current_dir(home.path("project/deep")).output().expect("cargo-mcp starts");
+    CommandOutput::from(done).expect_success();
+    assert!(home.read("project/.mcp.json").contains(&hello()));
+}
+
 #[test]
 fn project_scope_uses_the_files_of_the_project() {
     let home = Home::new();

@@ -116,6 +116,9 @@ fn a_dry_run_prints_the_diff_and_writes_nothing() {
     let output = done.expect_success();
     assert!(output.starts_with(&format!("--- /dev/null\n+++ {}\n", home.path(file("codex")).display())), "{output}");
     assert!(output.contains("+command = \"") && output.contains("/release/hello\"\n"), "{output}");
+    let debug = ["install", "hello", "--client", "codex", "--dry-run", "--debug", "--arg=--x", "--", "--y"];
+    let output = home.run(&debug).expect_success();
+    assert!(output.contains("/debug/hello\"\n+args = [\"--x\", \"--y\"]\n"), "{output}");
     let output = home.run(&["uninstall", "--client", "cursor", "other", "--dry-run"]).expect_success();
     assert!(
         output.contains("-    \"other\": {") && output.contains("\"***\"") && !output.contains("secret"),

@@ -31,7 +31,7 @@ fn invalid_files_are_rejected_and_unchanged() {
 fn invalid_command_lines_are_rejected_with_help() {
     let home = Home::with(".cursor/x", "");
     home.write(".codex/x", "");
-    let hello = hello();
+    let (hello, long) = (hello(), "a".repeat(65));
     for (args, expected) in [
         (
             &["install", "--", &hello][..],
@@ -59,6 +59,10 @@ fn invalid_command_lines_are_rejected_with_help() {
             "error: `--env` applies only to programs\nhelp: omit `--env`\n",
         ),
         (
+            &["install", "--client", "cursor", "https://example.com/mcp", "--arg", "--flag"],
+            "error: `--arg` applies only to programs\nhelp: omit `--arg`\n",
+        ),
+        (
             &["install", "--client", "cursor", "https://example.com/mcp", "--", "--flag"],
             "error: argument `--flag` cannot be passed to `https://example.com/mcp`, which is not started here\nhelp: omit the arguments after `--`\n",
         ),
@@ -78,6 +82,10 @@ fn invalid_command_lines_are_rejected_with_help() {
         (
             &["install", "--client", "cursor", "--name", "my server", "--", &hello],
             "error: invalid server name `my server`\nhelp: use at most 64 letters, digits, `-` and `_`\n",
+        ),
+        (
+            &["install", "--client", "cursor", "--name", &long, "--", &hello],
+            &format!("error: invalid server name `{long}`\nhelp: use at most 64 letters, digits, `-` and `_`\n"),
         ),
         (
             &["install", "--client", "cursor", "helo"],

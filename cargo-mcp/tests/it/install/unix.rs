@@ -182,4 +182,8 @@ fn backups_are_numbered_and_not_duplicated() {
     home.write(file("cursor"), &second);
     home.install("cursor", &["--no-check", "--name", "two"]).expect_success();
     assert!(!home.path(".cursor/mcp.json.bak2").exists());
+    // A link is not followed, although nothing exists at its target.
+    symlink("../elsewhere.json", home.path(".cursor/mcp.json.bak2")).expect("a link");
+    home.install("cursor", &["--no-check", "--name", "three"]).expect_success();
+    assert!(home.path(".cursor/mcp.json.bak3").exists() && !home.path("elsewhere.json").exists());
 }

@@ -105,3 +105,25 @@ pub(super) fn is_insecure(url: &Url) -> bool {
     let is_loopback = is_local(url) || url.domain().is_some_and(|name| name.ends_with(".localhost"));
     url.scheme() != "https" && !is_loopback
 }
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::is_insecure;
+
+    #[test]
+    fn only_this_machine_needs_no_encryption() {
+        for (url, expected) in [
+            ("https://example.com/mcp", false),
+            ("http://localhost/mcp", false),
+            ("http://notes.localhost/mcp", false),
+            ("http://[::1]/mcp", false),
+            ("http://evillocalhost/mcp", true),
+            ("http://localhost.example.com/mcp", true),
+            ("http://192.168.0.1/mcp", true),
+        ] {
+            assert_eq!(is_insecure(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}

@@ -166,6 +166,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn errors_have_the_form_of_the_requests() {
+        let error = |id: &str| error_response(id, INTERNAL_ERROR, "no");
+        for (ids, body, expected) in [
+            (&["1"][..], "{}", error("1")),
+            (&["1"], "[{}]", format!("[{}]", error("1"))),
+            (&["1", "2"], "[{}, {}]", format!("[{},{}]", error("1"), error("2"))),
+            (&[], "{}", String::new()),
+        ] {
+            let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+            let response = fail_requests(&ids, body, "no");
+            assert_eq!(response.status() == StatusCode::ACCEPTED, ids.is_empty(), "{body}");
+            let text = response.into_body().collect().await.expect("a body").to_bytes();
+            assert_eq!(text, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn media_types_have_no_case() {
+        for (content_type, expected) in
+            [("text/event-stream", true), ("Text/Event-Stream; charset=utf-8", true), ("application/json", false)]
+        {
+            let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+            assert_eq!(is_event_stream(&headers), expected, "{content_type}");
+        }
+    }
+
+    #[tokio::test]
     async fn responses_contain_all_fields() {
         let (sender, events) = channel();
         let event = SseEvent { id: Some("1".to_owned()), retry: Some(5), ..message_event("x\ny") };

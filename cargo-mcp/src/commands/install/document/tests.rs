@@ -261,8 +261,22 @@ fn secrets_are_masked() {
             "[mcp_servers.a]\ncommand = \"c\"\nenv = { A = \"s\" }\n[mcp_servers.b]\nhttp_headers.X = 's'\n",
             "[mcp_servers.a]\ncommand = \"c\"\nenv = { A = \"***\" }\n[mcp_servers.b]\nhttp_headers.X = \"***\"\n",
         ),
+        (
+            Syntax::Json,
+            r#"{"headers": ["s1", {"A": "s2"}], "list": [{"token": "s3", "name": "n"}]}"#,
+            r#"{"headers": ["***", {"A": "***"}], "list": [{"token": "***", "name": "n"}]}"#,
+        ),
+        (
+            Syntax::Toml,
+            "headers = ['s', { A = 's' }]\n[[list]]\ntoken = 's'\nname = 'n'\n[[list.env]]\nA = 's'\n",
+            "headers = [\"***\", { A = \"***\" }]\n[[list]]\ntoken = \"***\"\nname = 'n'\n[[list.env]]\nA = \"***\"\n",
+        ),
     ] {
         assert_eq!(parse(syntax, text).expect(text).masked(), expected);
+    }
+    for name in ["token", "client_secret", "Password", "api-key", "API_KEY", "authorization", "credentials", "oauth"] {
+        let (text, expected) = (json!({name: "s"}), json!({name: "***"}));
+        assert_eq!(super::masked(&text), expected.to_string());
     }
     let entry = json!({"command": "c", "env": {"A": "secret"}, "bearer_token": "secret"});
     assert_eq!(super::masked(&entry), r#"{"command":"c","env":{"A":"***"},"bearer_token":"***"}"#);
@@ -284,6 +298,10 @@ fn only_launch_members_are_compared() {
     ] {
         assert_eq!(entry.is_same(&existing), same, "{existing}");
     }
+    // An empty member means the same as none.
+    let entry = Entry(Map::from_iter([("command".to_owned(), json!("/bin/notes"))]));
+    let empty = json!({"type": "stdio", "command": "/bin/notes", "args": [], "env": {}, "headers": {}, "cwd": null});
+    assert!(entry.is_same(&empty));
 }
 
 #[test]
