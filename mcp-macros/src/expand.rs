@@ -114,8 +114,10 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
         return emit::server(&server, &function, &manifest::private_path(server.crate_path.as_ref()));
     }
     let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
-    // A second `main`, or a `main` with parameters, would cause a second error.
-    let item = if server.beside_main {
+    // A second `main`, or a `main` with parameters, would cause a second error. A method stays where it is.
+    let item = if function.receiver.is_some() {
+        unused
+    } else if server.beside_main {
         quote!(const _: () = { #unused };)
     } else {
         quote! {

@@ -414,6 +414,29 @@ async fn unknown_arguments_cannot_be_completed() {
     }
 }
 
+/// The arguments that the user has already filled in are an object of strings.
+#[tokio::test]
+async fn the_context_of_a_completion_is_checked() {
+    let reference = json!({"type": "ref/resource", "uri": "test://item/{id}"});
+    for revision in Revision::ALL {
+        let mut client = mcp_tests::server().test_client(revision);
+        for (context, expected) in [
+            (json!(null), None),
+            (json!({}), None),
+            (json!({"arguments": null}), None),
+            (json!({"arguments": {"a": "x"}}), None),
+            (json!(7), Some("invalid params: `context` must be an object")),
+            (json!({"arguments": 7}), Some("invalid params: `context.arguments` must be an object")),
+            (json!({"arguments": ["a"]}), Some("invalid params: `context.arguments` must be an object")),
+            (json!({"arguments": {"a": 7}}), Some("invalid params: `context.arguments.a` must be a string")),
+        ] {
+            let params = json!({"ref": reference, "argument": {"name": "id", "value": ""}, "context": context});
+            let error = client.request("completion/complete", params).await.err();
+            assert_eq!(error.as_ref().map(|error| &*error.message), expected, "{revision}: {context}");
+        }
+    }
+}
+
 /// The maximum size of an error that contains an excerpt of its request.
 const MAX_ERROR_BYTES: usize = 4096;
 

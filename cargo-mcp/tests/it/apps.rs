@@ -25,7 +25,11 @@ fn server() -> Value {
                 "outputSchema": {"type": "object", "properties": {"notes": {"type": "array", "items": title}}},
                 "_meta": {"ui": {"resourceUri": PAGE}},
             },
-            {"name": "plain", "inputSchema": {"type": "object", "properties": {}}},
+            {
+                "name": "plain",
+                "inputSchema": {"type": "object", "properties": {}},
+                "_meta": {"ui": {"visibility": ["model"]}},
+            },
         ],
         "resources": [],
         "responses": {
@@ -120,6 +124,9 @@ fn only_the_browser_that_knows_the_url_reaches_the_host() {
     assert!(called.ends_with(r#"{"result":{"content":[{"type":"text","text":"added"}]}}"#), "{called}");
     let (_, refused) = app.send(authority, &format!("POST {path}request"), &own, r#"{"method":"tools/list"}"#);
     assert!(refused.contains("`tools/list` is not passed on"), "{refused}");
+    let invisible = r#"{"method":"tools/call","params":{"name":"plain"}}"#;
+    let (_, refused) = app.send(authority, &format!("POST {path}request"), &own, invisible);
+    assert!(refused.contains("`plain` is not visible to pages"), "{refused}");
     let (status, _) = app.send(authority, &format!("POST {path}request"), &own, "no JSON");
     assert_eq!(status, 400);
 

@@ -187,3 +187,24 @@ fn an_invalid_result_is_reported() {
         ["call", "it", "--timeout", "5"].into_iter().chain(script.iter().map(String::as_str)).collect();
     assert_eq!(run(&args).expect_failure(3), "error: `it`: the server returned a result of the wrong type\n");
 }
+
+#[cfg(unix)]
+#[test]
+fn only_what_the_options_provide_is_declared() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (options, expected) in [
+        (&["--answer", "a=b"][..], json!({"elicitation": {"form": {}}})),
+        (&["--answer-json", "decline"], json!({"elicitation": {"form": {}, "url": {}}})),
+        (&["--sample", "text"], json!({"sampling": {}})),
+        (&["--root", "."], json!({"roots": {}})),
+        (&[], json!({})),
+    ] {
+        let server = ["--revision", "2025-11-25", "--", "sh", "-c", "read -r l; printf '%s' \"$l\" > request"];
+        let args = [&["call", "it"][..], options, &server].concat();
+        let done = cargo_mcp(&args).current_dir(directory.path()).output().expect("cargo-mcp starts");
+        CommandOutput::from(done).expect_failure(3);
+        let request = fs::read_to_string(directory.path().join("request")).expect("a file");
+        let request: Value = serde_json::from_str(&request).expect("JSON");
+        assert_eq!(request["params"]["capabilities"], expected, "{options:?}");
+    }
+}

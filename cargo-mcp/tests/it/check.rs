@@ -420,12 +420,28 @@ fn a_response_names_its_protocol() {
     done.expect_failure(1);
 }
 
+#[test]
+fn a_stateless_server_names_its_revisions() {
+    for (result, expected) in [
+        (
+            json!({"capabilities": {}, "supportedVersions": ["2025-11-25"]}),
+            r#"not supported: the server offers ["2025-11-25"]"#,
+        ),
+        (json!({"capabilities": {}}), "failed: the result has no `supportedVersions` array"),
+    ] {
+        let file = json!({"responses": {"server/discover": {"result": result}}});
+        let done = Server::new(&file).run(&["check", "--revision", "2026-07-28"]);
+        assert!(done.stdout.contains(&format!("  2026-07-28  {expected}\n")), "{}", done.stdout);
+    }
+}
+
 /// A server may name a next page forever.
 #[test]
 fn the_number_of_pages_is_bounded() {
     let file = json!({"tools": [], "responses": {"tools/list": {"result": {"tools": [], "nextCursor": "more"}}}});
     let done = Server::new(&file).run(&["check", "--revision", "2025-11-25"]);
-    assert!(done.stdout.contains("`tools/list` has more than 1000 pages"), "{}", done.stdout);
+    let expected = "  2025-11-25  failed: tools/list: `tools/list` has more than 1000 pages\n";
+    assert!(done.stdout.contains(expected), "{}", done.stdout);
     done.expect_failure(1);
 }
 

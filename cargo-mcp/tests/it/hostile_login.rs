@@ -364,7 +364,9 @@ fn redirects_to_another_origin_are_not_followed() {
                 let output = user.run(&[command, &server.url(), "--header", "x-api-key: secret"]);
                 assert_ne!(output.code, Some(0), "{}\n{}", output.stdout, output.stderr);
                 let sent = server.requests();
-                assert!(sent.iter().any(|request| request.contains("x-api-key: secret")), "{command}: {sent:?}");
+                let messages: Vec<_> = sent.iter().filter(|request| request.starts_with(MESSAGE)).collect();
+                let all = messages.iter().all(|message| message.contains("x-api-key: secret"));
+                assert!(all && !messages.is_empty(), "{command}: {sent:?}");
                 assert_eq!(other.requests(), [""; 0], "{command}, {status}, logged in: {is_logged_in}");
             }
             let has_token = |request: &String| request.to_lowercase().contains("authorization: bearer access");

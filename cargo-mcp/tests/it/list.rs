@@ -177,6 +177,8 @@ fn optional_members_are_shown() {
             },
         ],
         "resources": [{"uri": "test:a", "name": "a", "size": 3}],
+        // Some servers have resources and no templates.
+        "responses": {"resources/templates/list": {"error": {"code": -32601, "message": "what?"}}},
         "prompts": [{"name": "ask", "arguments": [
             {"name": "x"},
             {"name": "y", "required": false},

@@ -101,6 +101,31 @@ fn a_login_requests_the_given_scopes() {
     assert_eq!(server.state().requested, ["notes:write"]);
 }
 
+#[test]
+fn the_reason_of_a_denial_is_reported() {
+    let server = ProtectedServer::start(Behaviour { denial: Some("access_denied"), ..Behaviour::default() });
+    let user = User { home: tempfile::tempdir().expect("a directory") };
+    let error = user.run(&["login", &server.url()]).expect_failure(3);
+    assert!(error.contains("access_denied (not today)"), "{error}");
+    assert!(!user.token_file().exists());
+}
+
+#[test]
+fn a_known_client_is_not_registered() {
+    let mut behaviour = Behaviour::default();
+    behaviour.issuer["registration_endpoint"] = Value::Null;
+    behaviour.issuer["client_id_metadata_document_supported"] = true.into();
+    let server = ProtectedServer::start(behaviour);
+    let url = server.url();
+    let login = |options: &[&str]| {
+        let user = User { home: tempfile::tempdir().expect("a directory") };
+        user.run(&[&["login", &url], options].concat())
+    };
+    login(&[]).expect_failure(3);
+    login(&["--client-id", "client"]).expect_success();
+    login(&["--client-metadata", "https://client.example/metadata.json"]).expect_success();
+}
+
 /// A token of the command line is sent instead of that of the login.
 #[test]
 fn a_given_token_has_precedence() {

@@ -35,6 +35,8 @@ pub(crate) struct Behaviour {
     /// Whether a token that was not issued is valid.
     pub(crate) accepts: fn(&str) -> bool,
     pub(crate) accepts_query: bool,
+    /// The error with which the user comes back, if any.
+    pub(crate) denial: Option<&'static str>,
     /// The type and the scopes of tokens, if not those that were requested.
     pub(crate) token_type: &'static str,
     pub(crate) granted: Option<&'static str>,
@@ -63,6 +65,7 @@ impl Default for Behaviour {
             restriction: (403, Some(MISSING_SCOPE)),
             accepts: |token| token == "valid",
             accepts_query: false,
+            denial: None,
             token_type: "Bearer",
             granted: None,
             lifetime: 3600,
@@ -164,14 +167,22 @@ fn fields(text: &[u8]) -> BTreeMap<String, String> {
     form_urlencoded::parse(text).into_owned().collect()
 }
 
-/// Redirects a user, who consents to everything.
+/// Redirects a user, who consents to everything unless the behaviour denies it.
 fn authorize(state: &mut State, request: &BTreeMap<String, String>) -> Response {
     assert_eq!(request["code_challenge_method"], "S256");
     let scopes = request.get("scope").cloned().unwrap_or_default();
     state.requested.push(scopes.clone());
     let mut redirection = Url::parse(&request["redirect_uri"]).expect("a URL");
-    let code = state.issue("code", &scopes);
-    redirection.query_pairs_mut().append_pair("code", &code).append_pair("state", &request["state"]);
+    redirection.query_pairs_mut().append_pair("state", &request["state"]);
+    match state.behaviour.denial {
+        Some(error) => {
+            redirection.query_pairs_mut().append_pair("error", error).append_pair("error_description", "not today");
+        }
+        None => {
+            let code = state.issue("code", &scopes);
+            redirection.query_pairs_mut().append_pair("code", &code);
+        }
+    }
     (StatusCode::FOUND, [("location", redirection.as_str())]).into_response()
 }
 

@@ -588,6 +588,27 @@ mod tests {
         }
     }
 
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A stream ends once nothing more can arrive, which its reader must learn.
+    #[test]
+    fn a_reader_is_woken_when_the_last_question_ends() {
+        let (outbox, woken) = (Outbox::for_test(), Arc::<Woken>::default());
+        outbox.open_question();
+        let waker = Waker::from(Arc::clone(&woken));
+        assert!(outbox.poll_output(&mut TaskContext::from_waker(&waker)).is_pending());
+        assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+        outbox.close_question();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    }
+
     #[test]
     fn the_response_of_a_listener_follows_its_pending_notifications() {
         let outbox = Outbox::for_test();

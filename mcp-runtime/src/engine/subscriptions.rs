@@ -557,6 +557,34 @@ mod tests {
         assert!(outbox.is_empty());
     }
 
+    /// The client may not have received what was written since it last acknowledged something.
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    #[test]
+    fn every_change_is_repeated_until_it_is_acknowledged() {
+        let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
+        let session = Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake());
+        session.ready();
+        assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
+        subscriptions.lists_changed(ListSet::ALL);
+        subscriptions.resource_updated("a:b");
+        let written = || {
+            let mut lines = Vec::new();
+            outbox.drain(&mut lines);
+            String::from_utf8(lines).unwrap()
+        };
+        let first = written();
+        for changed in ["tools/list_changed", "prompts/list_changed", "resources/updated"] {
+            assert!(first.contains(changed), "{first}");
+        }
+        for round in 0..2 {
+            session.repeat();
+            assert_eq!(written(), first, "{round}");
+        }
+        session.acknowledge();
+        session.repeat();
+        assert_eq!(written(), "");
+    }
+
     #[test]
     fn a_listener_that_ends_or_is_refused_leaves_room_for_another() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());

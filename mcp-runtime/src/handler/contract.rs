@@ -503,6 +503,8 @@ mod tests {
             (json!({"enum": [1, "2"]}), "2", r#""2""#),
             (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "5", "5"),
             (json!({"anyOf": [{"type": "integer"}, {"type": "string"}]}), "5", r#""5""#),
+            (json!({"oneOf": [{"type": "integer"}, {"type": "null"}]}), "5", "5"),
+            (json!({"oneOf": [{"type": "integer"}, {"type": "string"}]}), "5", r#""5""#),
             (json!({}), "5", r#""5""#),
         ] {
             assert_eq!(json_of_string(Some(&schema), text), expected, "{schema} {text}");

@@ -53,3 +53,32 @@ async fn requests_to_the_client_pass_through() {
         assert_eq!(runs.total(), 2 * seen.len());
     }
 }
+
+/// Greet the user, except when the function runs for the second time.
+#[tool(read_only)]
+async fn greet_or_not(ctx: &Context, runs: &Runs) -> Result<String, Fault> {
+    runs.count();
+    if runs.total() == 2 {
+        return Ok("nobody".to_owned());
+    }
+    let name = ctx.elicit::<Name>("name", "Who are you?").await?.accepted();
+    Ok(name.map_or_else(String::new, |form| form.name))
+}
+
+/// The result of another call does not answer a question's second round, although the arguments are the same.
+#[tokio::test]
+async fn a_later_round_is_not_answered_from_the_cache() {
+    let cache = CacheReadOnly::new(Duration::from_secs(60)).per_key(|_| String::new());
+    let server = Server::empty("layers", "1.0.0").with::<greet_or_not>().with_shared(Arc::<Runs>::default());
+    let mut client = server.layer(cache).test_client(Revision::V2026_07_28);
+    let mut params = json!({"name": "greet_or_not", "arguments": {}});
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+    let first = client.request("tools/call", params.clone()).await.unwrap();
+    assert_eq!(first["resultType"], "input_required");
+    let other = client.request("tools/call", params.clone()).await.unwrap();
+    assert_eq!(other["content"][0]["text"], "nobody");
+    params["requestState"] = first["requestState"].clone();
+    params["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
+    let second = client.request("tools/call", params).await.unwrap();
+    assert_eq!(second["content"][0]["text"], "Ada");
+}

@@ -1,7 +1,7 @@
 //! Completions through layers.
 
 use mcp_runtime::{
-    Completions, Fault, Revision, Server,
+    Completions, Context, Fault, Revision, Server,
     function::EarlierArguments,
     layers::{Call, CallKind, LogCalls, Next, Outcome, from_fn},
     prompt, resource,
@@ -134,6 +134,32 @@ async fn layers_can_answer_and_reject_completions() {
     }
     let error = client.prompt("greet", json!({"tone": "formal"})).await;
     assert!(error.is_ok(), "{error:?}");
+}
+
+fn cities(value: &str) -> Vec<String> {
+    vec![value.to_owned()]
+}
+
+/// A letter.
+#[resource("letters://{city}", complete(city = cities))]
+fn letter(ctx: &Context, city: String) -> String {
+    format!("{} {city}", ctx.name())
+}
+
+#[tokio::test]
+async fn a_completion_uses_no_context_because_its_function_does() {
+    let events = Events::default();
+    let seen = events.clone();
+    let layer = from_fn(move |call: Call, next: Next| {
+        seen.push(format!("{} {}", call.kind(), call.uses_context()));
+        next.run(call)
+    });
+    let server = Server::empty("letters", "1.0.0").with::<letter>().layer(layer);
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let reference = json!({"type": "ref/resource", "uri": "letters://{city}"});
+    assert_eq!(client.complete(reference, "city", "Bern").await.unwrap(), ["Bern"]);
+    client.read("letters://Bern").await.unwrap();
+    assert_eq!(events.take(), ["completion false", "resource true"]);
 }
 
 #[tokio::test]

@@ -124,3 +124,13 @@ async fn servers_with_a_handle_declare_logging() {
         assert_eq!(result["capabilities"]["logging"], json!({}), "{revision}");
     }
 }
+
+/// A handle logs to sessions only.
+#[tokio::test]
+async fn servers_with_a_handle_declare_no_logging_to_clients_without_a_session() {
+    let server = Server::empty("logs", "1.0.0");
+    let _handle = server.handle();
+    let mut client = server.test_client(Revision::V2026_07_28);
+    let result = client.request("server/discover", json!({})).await.unwrap();
+    assert_eq!(result["capabilities"].get("logging"), None);
+}

@@ -9,8 +9,32 @@ use std::{
 use super::{ELICITATION_REVISIONS, call};
 use crate::{
     common::{cargo_mcp, run},
-    servers::{HttpServer, for_each_at_once, respond_to_call, script},
+    servers::{HttpServer, for_each_at_once, modern_script, respond_to_call, script},
 };
+
+/// A server may ask until it has read the answer.
+#[test]
+fn a_question_of_a_task_is_answered_once() {
+    let task = r#""taskId":"t","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":1,"statusMessage":"waiting""#;
+    let asked = r#""inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}"#;
+    let done = r#""result":{"content":[{"type":"text","text":"done"}]}"#;
+    let then = [
+        (2, format!(r#""resultType":"task","status":"working",{task}"#)),
+        (3, format!(r#""resultType":"complete","status":"input_required",{asked},{task}"#)),
+        (4, r#""resultType":"complete""#.to_owned()),
+        (5, format!(r#""resultType":"complete","status":"input_required",{asked},{task}"#)),
+        (6, format!(r#""resultType":"complete","status":"completed",{done},{task}"#)),
+    ];
+    let then =
+        then.map(|(id, result)| format!(r#"echo '{{"jsonrpc":"2.0","id":{id},"result":{{{result}}}}}'; read l; "#));
+    let server = modern_script(&then.concat());
+    let mut args = vec!["call", "it", "--task", "--answer-json", r#"{"name":"Ann"}"#];
+    args.extend(server.iter().map(String::as_str));
+    let done = run(&args);
+    // A message that has not changed is shown once.
+    assert_eq!(done.stderr, "`it` runs as task t\nstatus: waiting\n");
+    assert_eq!(done.expect_success(), "done\n");
+}
 
 #[test]
 fn the_result_of_a_task_is_printed() {
@@ -68,6 +92,19 @@ fn ctrl_c_cancels_the_call_at_the_server() {
             assert!((0..50).any(|_| idle()), "{args:?}");
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_does_not_exit_is_asked_to_terminate() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
+    let then = format!("{}; trap 'touch ended; exit' TERM; while :; do sleep 0.1; done", respond_to_call(result));
+    let server = script(&then);
+    let args: Vec<&str> = ["call", "it"].into_iter().chain(server.iter().map(String::as_str)).collect();
+    let done = cargo_mcp(&args).current_dir(directory.path()).output().expect("cargo-mcp starts");
+    assert!(done.status.success(), "{done:?}");
+    assert!(directory.path().join("ended").exists());
 }
 
 #[test]

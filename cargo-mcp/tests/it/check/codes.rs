@@ -660,6 +660,11 @@ fn only_what_is_wrong_is_reported() {
             json!({"resourceTemplates": [{"uriTemplate": "{+uri}", "name": "b", "description": "Any of them."}]}),
             &[],
         ),
+        (
+            "invalid-response",
+            json!({"resources": [], "responses": {"resources/templates/list": {"error": {"code": -32601, "message": "what?"}}}}),
+            &[],
+        ),
         ("no-hints", with_tool(json!({"annotations": {"openWorldHint": true}})), &[]),
         ("same-description", listed(&["one", "two"]), &[]),
         ("name-clash", listed(&["one", "one"]), &[]),

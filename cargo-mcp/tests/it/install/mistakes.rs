@@ -130,6 +130,9 @@ fn no_file_is_created_for_a_missing_client() {
         assert_eq!(home.install(client, &[]).expect_failure(2), expected);
     }
     assert_eq!(home.snapshot(), BTreeMap::new());
+    // One of several paths is enough.
+    let home = Home::with(".claude/settings.json", "{}");
+    home.install("claude-code", &["--no-check"]).expect_success();
 }
 
 #[test]

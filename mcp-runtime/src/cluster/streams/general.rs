@@ -1,7 +1,6 @@
 //! The streams of a session, and the responses that carry the messages that belong to no request.
 
 use std::{
-    future::poll_fn,
     pin::pin,
     sync::{
         Arc, OnceLock, Weak,
@@ -12,8 +11,7 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::watch,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until},
 };
 
 use super::{
@@ -24,7 +22,7 @@ use super::{
     writer::Pump,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, Warnings, with_timeout},
+    backend::{BackendError, BackendFuture, Backoff, EventLogEntry, with_timeout},
     engine::{Outbox, Session},
     revision::Dialect,
     stdx::{Mutex, race},

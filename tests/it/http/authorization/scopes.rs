@@ -270,6 +270,9 @@ async fn rules_add_scopes_to_functions() {
     ] {
         assert_requires(&server, &request, scopes, granted).await;
     }
+    // Of alternatives, the one that was granted is requested again.
+    let reply = server.send(with_token(call("read_notes"), "ada/us")).await;
+    assert_eq!(reply.challenges(), [challenge("notes.read us", r#"error="insufficient_scope", "#)]);
 }
 
 /// A shared helper and the server itself may both require scopes.

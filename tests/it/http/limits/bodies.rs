@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 
@@ -10,7 +10,7 @@ use super::MEGABYTE;
 use crate::http::{
     client::{Connection, Endpoint, soon},
     refusals,
-    request::{Request, call, stateless},
+    request::{Request, call, initialize, stateless},
     serve, serve_with,
 };
 
@@ -105,6 +105,24 @@ async fn a_rejected_body_is_read_for_a_while() {
     ] {
         let accepted = accepted_of(&endpoint, &request, piece).await;
         assert!(accepted < 40 * MEGABYTE, "{accepted}");
+    }
+}
+
+/// Most clients read nothing before they have written everything.
+#[tokio::test]
+async fn the_reason_of_a_rejection_reaches_clients_that_write_everything_first() {
+    let options = HttpOptions::default().max_body_bytes(32 * MEGABYTE);
+    let (_, endpoint) = serve_with((options, ListenerOptions::default().legacy_sse(true))).await;
+    // More than the buffers of both sockets hold.
+    let long = || initialize("2025-11-25").body(vec![b' '; 16 * MEGABYTE]);
+    for (request, status) in [
+        (long().with("mcp-session-id", "unknown"), 404),
+        (long().with("accept", "text/html"), 406),
+        (long().with("content-type", "text/plain"), 415),
+        (long().path("/message?sessionId=unknown"), 404),
+    ] {
+        let response = endpoint.send(&request).await;
+        assert_eq!(response.outcome(), (status, -32600), "{status}");
     }
 }
 

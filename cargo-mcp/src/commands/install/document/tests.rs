@@ -310,4 +310,6 @@ fn of_two_entries_with_one_name_the_effective_one_is_replaced() {
     let document = parse(Syntax::Json, text).expect("JSON");
     let replaced = document.set("a", Some(&entry(client(Syntax::Json), "new"))).expect("the last entry is replaced");
     assert_eq!(replaced.get("a").expect("an entry")["command"], "/bin/new");
+    // Without it, the first one would be effective.
+    assert!(document.set("a", None).is_err());
 }
