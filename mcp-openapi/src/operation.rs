@@ -143,3 +143,22 @@ pub(crate) struct Credential {
     /// The text before the secret in a header.
     pub(crate) prefix: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Operation;
+
+    #[test]
+    fn the_id_is_that_of_the_document() {
+        let mut description = json!({
+            "name": "get-pets", "description": "", "method": "GET", "path": "/pets", "server": "", "tags": [],
+            "deprecated": false, "accept": "application/json", "parameters": [], "security": [],
+        });
+        for id in [None, Some("listPets")] {
+            description["id"] = json!(id);
+            assert_eq!(Operation::__new(description.clone()).unwrap().id(), id);
+        }
+    }
+}

@@ -271,6 +271,27 @@ async fn changes_before_a_stream_opens_are_noticed() {
     eventually!(client.updated_resources().contains(&"up+item://1".to_owned()));
 }
 
+/// The events of the stream that has ended are not lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_not_read_again_if_a_stream_is_resumed() {
+    let opened = Arc::new(Semaphore::new(0));
+    let signal = Arc::clone(&opened);
+    let fake = fake::start(move |method, _| match method {
+        "GET" => Reply::Resumable(Arc::clone(&signal)),
+        _ => lists(method, json!([tool("a")])),
+    })
+    .await;
+    let _client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+    opened.add_permits(1);
+    let resumed = || fake.heads.lock().unwrap().iter().filter(|head| head.contains("last-event-id: 1")).count();
+    // The list is read after the handshake and when the stream opens.
+    eventually!(fake.count("tools/list") == 2);
+    opened.add_permits(2);
+    eventually!(resumed() == 3);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fake.count("tools/list"), 2);
+}
+
 /// The second stream opens too soon after the first one for another update, which follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn updates_are_announced_after_a_stream_that_ends_soon() {

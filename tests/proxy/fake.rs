@@ -29,6 +29,8 @@ pub(crate) enum Reply {
     Stream(Arc<Semaphore>),
     /// The reply to a GET request: a stream that ends as soon as the signal has a permit, and that the client soon opens again.
     Ended(Arc<Semaphore>),
+    /// The same, with an event from which the client resumes the stream.
+    Resumable(Arc<Semaphore>),
 }
 
 pub(crate) struct Fake {
@@ -113,7 +115,7 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
                 _ => Reply::Head("400 Bad Request\r\n".to_owned()),
             },
             (None, _) => match reply("GET", &Value::Null) {
-                stream @ (Reply::Stream(_) | Reply::Ended(_)) => stream,
+                stream @ (Reply::Stream(_) | Reply::Ended(_) | Reply::Resumable(_)) => stream,
                 _ => Reply::Head("405 Method Not Allowed\r\n".to_owned()),
             },
             (_, true) => Reply::Head("202 Accepted\r\n".to_owned()),
@@ -137,9 +139,10 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
                 signal.acquire().await.unwrap().forget();
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned()
             }
-            Reply::Ended(signal) => {
+            Reply::Ended(ref signal) | Reply::Resumable(ref signal) => {
                 signal.acquire().await.unwrap().forget();
-                let body = "retry: 50\ndata: end\n\n";
+                let id = if matches!(body, Reply::Resumable(_)) { "id: 1\n" } else { "" };
+                let body = format!("{id}retry: 50\ndata: end\n\n");
                 let head = format!("content-type: text/event-stream\r\ncontent-length: {}", body.len());
                 format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}")
             }
@@ -175,7 +178,8 @@ async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, (heads, meth
             Reply::Result(result) => with_body(&wrapped("result", result)),
             Reply::Error(error) => with_body(&wrapped("error", error)),
         };
-        if request["method"] == "initialize" && matches!(reply("GET", &Value::Null), Reply::Stream(_) | Reply::Ended(_))
+        if request["method"] == "initialize"
+            && matches!(reply("GET", &Value::Null), Reply::Stream(_) | Reply::Ended(_) | Reply::Resumable(_))
         {
             // Only sessions have such a stream.
             response = response.replacen("\r\n", "\r\nmcp-session-id: 1\r\n", 1);

@@ -80,6 +80,7 @@ mod tests {
         for (json, integer) in [
             ("18446744073709551616", "18446744073709551616"),
             (r#"{"a\"1": "99999999999999999999", "b": [1, -9223372036854775809]}"#, "-9223372036854775809"),
+            (r#"["C:\\", 18446744073709551616]"#, "18446744073709551616"),
         ] {
             let expected = format!("`{integer}` has more than 64 bits and cannot be sent exactly");
             assert_eq!(parse(json), Err(expected));

@@ -203,3 +203,24 @@ impl StreamableHttpClient for AuthorizedClient {
         self.inner.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::check_issuer;
+
+    #[test]
+    fn tokens_belong_to_one_authorization_server() {
+        for (stored, found, is_accepted) in [
+            (Some("https://a"), Some("https://a"), true),
+            (None, None, true),
+            (Some("https://a"), Some("https://b"), false),
+            (Some("https://a"), Some("https://a/"), false),
+            (Some("https://a"), None, false),
+            (None, Some("https://a"), false),
+        ] {
+            let [stored, found] = [stored, found].map(|issuer| issuer.map(str::to_owned));
+            let result = check_issuer(stored.clone(), found.clone());
+            assert_eq!(result.is_ok(), is_accepted, "{stored:?} {found:?}");
+        }
+    }
+}

@@ -30,6 +30,13 @@ fn examples_are_listed_with_descriptions() {
 }
 
 #[test]
+fn the_path_of_a_package_is_quoted_for_the_shell() {
+    let top = empty_directory();
+    let made = new_in(top.path(), &["my servers/weather"]);
+    assert!(made.stderr.contains("\n  cd 'my servers/weather'\n"), "{}", made.stderr);
+}
+
+#[test]
 fn a_package_is_created_with_instructions() {
     let top = empty_directory();
     let made = new_in(top.path(), &["servers/my-weather"]);

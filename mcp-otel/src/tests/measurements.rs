@@ -105,19 +105,28 @@ async fn a_server_is_unchanged_if_nothing_is_exported() {
 #[tokio::test]
 #[cfg(feature = "prometheus")]
 async fn prometheus_reads_the_same_measurements() {
+    /// Greet.
+    #[prompt]
+    fn greet() -> &'static str {
+        "Hello"
+    }
+
     let prometheus = Prometheus::new();
     let telemetry = otel(trace::Spans::Off).with_prometheus(&prometheus);
-    let mut client = client(Server::empty("prometheus", "1.0.0").telemetry(telemetry));
+    let mut client = client(Server::empty("prometheus", "1.0.0").with::<greet>().telemetry(telemetry));
     call(&mut client, json!({"fails": false})).await;
     call(&mut client, json!({"fails": false})).await;
+    client.request("prompts/get", json!({"name": "greet"})).await.unwrap();
     let text = prometheus.text();
     let labels = r#"mcp_method_name="tools/call",gen_ai_tool_name="hand_on",gen_ai_operation_name="execute_tool",mcp_protocol_version="2026-07-28",network_transport="pipe""#;
+    let prompt = r#"mcp_method_name="prompts/get",gen_ai_prompt_name="greet",mcp_protocol_version="2026-07-28",network_transport="pipe""#;
     let name = "mcp_server_operation_duration_seconds";
     for line in [
         format!("# TYPE {name} histogram"),
         format!("{name}_bucket{{{labels},le=\"300\"}} 2"),
         format!("{name}_bucket{{{labels},le=\"+Inf\"}} 2"),
         format!("{name}_count{{{labels}}} 2"),
+        format!("{name}_count{{{prompt}}} 1"),
         "# TYPE mcp_server_sessions gauge".to_owned(),
         "mcp_server_sessions 0".to_owned(),
         "# TYPE mcp_server_tasks_ended_total counter".to_owned(),

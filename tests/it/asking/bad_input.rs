@@ -124,9 +124,10 @@ async fn a_question_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn the_timeout_of_a_call_excludes_only_the_wait_for_the_client() {
-    /// Ask, then hang.
+    /// Work, ask, then hang.
     #[tool(timeout = "5s")]
     async fn hangs(ctx: &Context) -> Result<(), Fault> {
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let _ = ctx.elicit::<Confirm>("confirm", "Hang?").await?;
         std::future::pending().await
     }
@@ -138,7 +139,7 @@ async fn the_timeout_of_a_call_excludes_only_the_wait_for_the_client() {
     send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()}));
     let lines = client.settle().await;
     assert_eq!(lines[0]["result"]["isError"], true);
-    assert_eq!(began.elapsed().as_secs(), 105);
+    assert_eq!(began.elapsed().as_secs(), 103);
 }
 
 /// The wait for one answer contains the wait for the other.

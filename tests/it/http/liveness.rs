@@ -72,6 +72,20 @@ async fn a_session_whose_client_only_reads_lives_while_it_reads() {
     drop(stream);
 }
 
+/// Its client may open another stream.
+#[tokio::test]
+async fn a_session_whose_stream_breaks_after_a_ping_lives() {
+    let limit = Duration::from_secs(1);
+    let (server, _) = pinging_server(SHORT, limit);
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut stream = endpoint.open(&session.get()).await;
+    assert_eq!(stream.message().await.unwrap()["method"], "ping");
+    drop(stream);
+    tokio::time::sleep(2 * limit).await;
+    assert!(session.is_alive().await);
+}
+
 #[tokio::test]
 async fn a_session_whose_client_answers_lives() {
     let (server, _) = pinging_server(SHORT, LONG);

@@ -233,10 +233,10 @@ async fn programs_listen_on_sockets() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.sock");
     let address = format!("unix:{}", path.display());
-    for kills in [true, false] {
-        let (mut child, url, _stderr) = listening(fixture_at(&address, "off").args(["--socket-mode", "640"]));
+    for (kills, options, expected) in [(true, &["--socket-mode", "640"][..], 0o640), (false, &[], 0o600)] {
+        let (mut child, url, _stderr) = listening(fixture_at(&address, "off").args(options));
         assert_eq!(url, format!("http://{address}:/mcp"));
-        assert_eq!(mode(&path), 0o640);
+        assert_eq!(mode(&path), expected);
         assert_eq!(status(&path, &initialize("2025-11-25")).await, 200);
         if kills {
             child.kill().unwrap();

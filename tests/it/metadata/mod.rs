@@ -259,6 +259,26 @@ async fn annotations_are_listed_where_the_revision_has_them() {
     }
 }
 
+/// The first revision has no titles, and the second one has them among the annotations.
+#[tokio::test]
+async fn titles_are_listed_where_the_revision_has_them() {
+    /// Is titled, and has no hints.
+    #[tool(title = "Title")]
+    fn titled() {}
+
+    let expected = |revision| match revision {
+        Revision::V2024_11_05 => [None, None],
+        Revision::V2025_03_26 => [None, Some("Title")],
+        _ => [Some("Title"), None],
+    };
+    for revision in Revision::ALL {
+        let mut client = Server::empty("titles", "1.0.0").with::<titled>().test_client(revision);
+        let listed = client.request("tools/list", json!({})).await.unwrap();
+        let found = ["/tools/0/title", "/tools/0/annotations/title"].map(|path| listed.pointer(path)?.as_str());
+        assert_eq!(found, expected(revision), "{revision} {listed}");
+    }
+}
+
 #[test]
 fn priorities_are_numbers_from_0_to_1() {
     for (priority, expected) in

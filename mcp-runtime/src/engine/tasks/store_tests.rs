@@ -243,6 +243,19 @@ async fn expired_tasks_are_unknown() {
     assert_eq!(backend.count(TASKS).await, Ok(0));
 }
 
+/// Its time to live begins with its creation.
+#[tokio::test]
+async fn a_task_that_is_updated_expires_no_later() {
+    let (_, store) = store();
+    let task = insert(&store, "a", '1', LIMITS).await.unwrap();
+    let expires = task.expires();
+    std::thread::sleep(Duration::from_millis(5));
+    let updated = store.update(task.clone(), |state| state.message = Some("half".to_owned())).await.unwrap();
+    let updated = updated.task().unwrap();
+    assert!(updated.state.updated > task.state.updated);
+    assert_eq!(updated.expires(), expires);
+}
+
 #[tokio::test]
 async fn only_the_next_version_replaces_a_task() {
     let (_, store) = store();

@@ -173,6 +173,22 @@ fn at_shutdown() {
             ),
         ),
         (
+            "a subscription does not delay it",
+            format!(
+                r#"{SESSION}
+                > client {{"id":"l","method":"subscriptions/listen","params":{{}}}}
+                server 1 {{"id":"l","method":"subscriptions/listen","params":{{}}}}
+                {call}
+                > closed
+                close 1
+                > server 1 {{"id":5,"result":1}}
+                client {{"id":5,"result":1}}
+                client {{"jsonrpc":"2.0","id":"l","result":{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":"l"}}}}}}
+                exit
+                "#
+            ),
+        ),
+        (
             "a server that exits without answering does not block it",
             format!(
                 r#"{SESSION}{call}
