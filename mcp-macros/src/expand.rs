@@ -114,7 +114,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
         return emit::server(&server, &function, &manifest::private_path(server.crate_path.as_ref()));
     }
     let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
-    // A second `main`, or a `main` with parameters, would cause a second error. A method stays where it is.
+    // A second `main`, or a `main` with parameters, would cause a second error. A method cannot be nested in another function.
     let item = if function.receiver.is_some() {
         unused
     } else if server.beside_main {

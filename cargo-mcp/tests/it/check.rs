@@ -364,7 +364,7 @@ fn newer_revisions_that_the_server_announces_are_checked() {
     assert!(!report.contains("2031-01-02"), "{report}");
 }
 
-/// Runs `check` with a server of a shell script, to which the first message is the variable `l`. `listed` continues with the rest.
+/// Runs `check` with a shell script as the server, which reads the first message into `l` and passes everything on to `listed`.
 #[cfg(unix)]
 fn check_through(script: &str, file: &Value, options: &[&str]) -> (CommandOutput, Server) {
     let server = Server::new(file);

@@ -35,7 +35,7 @@ pub(crate) struct Behaviour {
     /// Whether a token that was not issued is valid.
     pub(crate) accepts: fn(&str) -> bool,
     pub(crate) accepts_query: bool,
-    /// The error with which the user comes back, if any.
+    /// The error that the redirect carries, if any.
     pub(crate) denial: Option<&'static str>,
     /// The type and the scopes of tokens, if not those that were requested.
     pub(crate) token_type: &'static str,

@@ -61,7 +61,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Lets nothing more arrive over the connections that are open now, either those for subscriptions or the other ones.
+    /// Lets nothing more arrive over the connections that are open now, either for subscriptions or for commands.
     pub(crate) fn silence(&self, subscriptions: bool) {
         let connections = self.rules.connections.lock().unwrap_or_else(PoisonError::into_inner);
         for connection in connections.iter() {
@@ -90,7 +90,7 @@ async fn forward(client: TcpStream, port: u16, rules: Arc<Rules>) {
     let connection = Arc::<Connection>::default();
     rules.connections.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&connection));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let is_request = |bytes: &[u8]| {
+    let inspect_request = |bytes: &[u8]| {
         let contains = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         connection.has_subscribed.fetch_or(contains("SUBSCRIBE"), Ordering::SeqCst);
         if contains(CUT) && rules.cuts.swap(false, Ordering::SeqCst) {
@@ -100,7 +100,7 @@ async fn forward(client: TcpStream, port: u16, rules: Arc<Rules>) {
     };
     let is_passed = |_: &[u8]| !connection.is_silent.load(Ordering::SeqCst);
     tokio::select! {
-        () = copy(from_client, to_server, is_request, None) => {}
+        () = copy(from_client, to_server, inspect_request, None) => {}
         () = copy(from_server, to_client, is_passed, Some((&*rules, &*connection))) => {}
     }
 }

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
     use crate::auth::AuthenticationErrorKind::{Malformed, Missing};
 
-    /// Such as two challenges or two cookies.
+    /// A response may carry two challenges or two cookies.
     #[test]
     fn a_response_header_may_have_several_values() {
         let header = |value| (HeaderName::from_static("set-cookie"), HeaderValue::from_static(value));
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// A middleware that knows only the name may run next to one that knows more.
+    /// A middleware that knows only the name may run next to a middleware that knows more.
     #[tokio::test]
     async fn an_identity_in_the_extensions_has_precedence_over_a_principal() {
         let (identity, principal) = (Identity::new("ada").with_scopes(["write"]), Principal::new("bob"));

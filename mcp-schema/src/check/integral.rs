@@ -95,13 +95,13 @@ impl<'a> Rewriter<'a> {
     /// Returns these schemas and all schemas that they apply to the same value.
     fn applying(&self, ids: &[Id]) -> Vec<&'a Node> {
         let applied = with_applied(self.nodes, ids, |node| {
-            let applied = node.applicators.iter().flat_map(|applicators| {
+            let applicators = node.applicators.iter().flat_map(|applicators| {
                 let optional = [applicators.reference, applicators.then, applicators.otherwise];
                 let listed = [&applicators.all, &applicators.any, &applicators.one].into_iter().flatten().copied();
                 optional.into_iter().flatten().chain(listed)
             });
             let dependent = node.object.iter().flat_map(|rules| rules.dependent_schemas.iter().map(|(_, id)| *id));
-            applied.chain(dependent)
+            applicators.chain(dependent)
         });
         applied.into_iter().map(|id| &self.nodes[id]).collect()
     }

@@ -103,7 +103,7 @@ fn answer(id: &str, question: &Value, action: &str) -> Request {
 async fn a_session_exists_only_for_the_principal_that_opened_it() {
     for opener in PRINCIPALS {
         let (gate, server) = server();
-        // The identity of the process is that of no client over HTTP.
+        // No client over HTTP has the identity of the process.
         let server = server.with::<memo>().stdio_identity(Identity::new("ada"));
         let service = service(server, HttpOptions::default());
         check_principals(opener, &gate, &service, &service).await;

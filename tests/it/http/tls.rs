@@ -437,7 +437,7 @@ async fn idle_and_stalled_connections_end() {
 /// Output for a stream that was reset does not count towards the write timeout.
 #[tokio::test]
 async fn a_response_that_is_reset_does_not_stall_its_connection() {
-    let short = Duration::from_secs(1);
+    let short = Duration::from_millis(700);
     let complete = HttpOptions::default().stream_after(Duration::from_secs(3600));
     let server = TlsServer::start((complete, ListenerOptions::default().write_timeout(short))).await;
     let client = server.http2_with(h2::client::Builder::new().initial_window_size(10_000)).await;

@@ -213,7 +213,7 @@ async fn a_task_fails_whose_result_is_too_large_to_be_kept() {
     }
 }
 
-/// Nothing tells the clients of a stateless server without principals apart, so that they share the memory of all clients.
+/// Nothing tells the clients of a stateless server without principals apart, so they share the memory of all clients.
 #[tokio::test]
 async fn clients_without_a_name_share_the_memory_of_all_clients() {
     let gate = Arc::<Gate>::default();

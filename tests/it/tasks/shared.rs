@@ -444,6 +444,36 @@ async fn a_task_goes_on_if_its_status_message_cannot_be_stored() {
     }
 }
 
+/// The question is already stored, so only the message is concerned.
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_although_a_status_message_cannot_be_stored() {
+    /// Ask, and report progress before the response.
+    #[tool(task)]
+    async fn asks_and_reports(gate: &Arc<Gate>, ctx: &Context) -> Result<bool, Fault> {
+        let report = async {
+            gate.pass().await;
+            ctx.progress(1, 2, "the first third");
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            answer = ctx.elicit::<Name>("user_name", "Who are you?") => Ok(answer?.is_accepted()),
+            () = report => Ok(false),
+        }
+    }
+
+    let backend = failing_backend(|_, value| String::from_utf8_lossy(value).contains("the first third"));
+    let gate = Arc::<Gate>::default();
+    let server = server(&gate).with::<asks_and_reports>().backend(backend);
+    let mut client = connect(server, Revision::V2026_07_28);
+    let id = client.start_task("asks_and_reports", json!({})).await;
+    client.wait_for_status(&id, "input_required").await;
+    gate.open();
+    for _ in 0..40 {
+        sleep(Duration::from_secs(1)).await;
+    }
+    client.wait_for_status(&id, "input_required").await;
+}
+
 #[tokio::test]
 async fn the_reason_of_a_backend_failure_is_not_sent_to_the_client() {
     let backend = failing_backend(|_, _| true);

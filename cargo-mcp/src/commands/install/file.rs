@@ -187,7 +187,7 @@ mod tests {
             let writing = scope.spawn(|| file.write(&text, Access::Default));
             while !writing.is_finished() {
                 for entry in fs::read_dir(directory.path()).unwrap() {
-                    // A temporary file may end in between.
+                    // A temporary file may disappear meanwhile.
                     let Ok(metadata) = entry.and_then(|entry| entry.metadata()) else { continue };
                     assert_eq!(metadata.permissions().mode() & 0o077, 0, "other users can read the content");
                 }

@@ -53,9 +53,9 @@ const MAX_CHANGE: u32 = i32::MAX as u32;
 /// connection ends or the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(crate) struct SessionStreams {
-    pub(super) streams: Arc<ReplicaStreams>,
-    pub(super) session_id: Arc<str>,
-    pub(super) dialect: &'static Dialect,
+    streams: Arc<ReplicaStreams>,
+    session_id: Arc<str>,
+    dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     /// Their log. Most sessions never need one here.
@@ -114,8 +114,9 @@ impl SharedStreams for Arc<SessionStreams> {
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
         let (feed, items) = Feed::new(0);
         let events = FollowedEvents::unopened(Arc::clone(&self.streams.responses), Arc::clone(&self.session_id), items);
-        let (session, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
-        tokio::spawn(Pump { session, outbox, calls, lines, feed, memory, unwritten }.run());
+        let (streams, session_id, dialect) = (Arc::clone(&self.streams), Arc::clone(&self.session_id), self.dialect);
+        let unwritten = self.streams.unwritten.subscribe();
+        tokio::spawn(Pump { streams, session_id, dialect, outbox, calls, lines, feed, memory, unwritten }.run());
         StreamEvents::Shared(Box::new(events))
     }
 

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    general::SessionStreams,
+    ReplicaStreams,
     log::{Cursor, Entry, EventHeader, MAX_PAUSE, RESULT_TOO_LONG, RUNNING_TTL, StreamLog, persist},
     responses::{Closed, Feed},
 };
@@ -45,7 +45,9 @@ const MAX_DELAY: Duration = Duration::from_secs(3);
 /// after these messages. The log receives them when the backend responds again, unless the log could not be created in
 /// time.
 pub(super) struct Pump {
-    pub(super) session: Arc<SessionStreams>,
+    pub(super) streams: Arc<ReplicaStreams>,
+    pub(super) session_id: Arc<str>,
+    pub(super) dialect: &'static Dialect,
     pub(super) outbox: Arc<Outbox>,
     pub(super) calls: StreamCalls,
     /// The messages that the outbox no longer contains.
@@ -59,11 +61,10 @@ pub(super) struct Pump {
 impl Pump {
     /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
     async fn open(&self) -> Option<(u64, StreamLog, u64)> {
-        let (replica, is_transient) =
-            (&self.session.streams.replica, |error: &BackendError| *error != BackendError::Full);
+        let (replica, is_transient) = (&self.streams.replica, |error: &BackendError| *error != BackendError::Full);
         let slot = persist(|| replica.join(), is_transient).await?;
         let stream = replica.next_id(slot);
-        let log = StreamLog::new(replica.backend(), &self.session.session_id, stream);
+        let log = StreamLog::new(replica.backend(), &self.session_id, stream);
         persist(|| log.record(&self.calls), is_transient).await?;
         let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
         Some((stream, log, at))
@@ -72,7 +73,7 @@ impl Pump {
     /// Runs until the stream is complete.
     pub(super) async fn run(self) {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { session, outbox, calls, mut lines, feed, memory, unwritten } = self;
+        let Self { dialect, outbox, calls, mut lines, feed, memory, unwritten, .. } = self;
         let Some((stream, log, at)) = opened else {
             static WARNINGS: Warnings = Warnings::new();
             if WARNINGS.is_due() {
@@ -81,7 +82,7 @@ impl Pump {
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };
-        let mut writer = Writer::new(log, calls, session.dialect, at, &memory, feed);
+        let mut writer = Writer::new(log, calls, dialect, at, &memory, feed);
         writer.feed(StreamItem::Opened { stream }).await;
         let mut unwritten = Some(unwritten);
         while !writer.is_over() {

@@ -322,7 +322,7 @@ impl TaskInbox {
         self.message_changed.notify_one();
     }
 
-    /// Puts back a status message that was taken, unless there is a newer one. The next update will take it.
+    /// Puts back a status message that was taken, unless there is a newer one, without announcing it. The next update takes it.
     pub(super) fn restore_message(&self, message: Option<String>) {
         let latest = &mut self.contents.lock().update.message;
         *latest = latest.take().or(message);

@@ -35,6 +35,9 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The time after which a status message that could not be stored is tried again. The function waits for each attempt.
+const FAILED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The number of times that the runner tries again to store a question, after which the task fails.
 const MAX_RETRIES: u32 = 6;
 
@@ -197,6 +200,8 @@ impl Runner {
                 Event::InboxChanged => Some(task.clone()),
                 Event::RecordChanged => match self.store.read(&task.key).await {
                     Ok(latest) => latest,
+                    // Without this case, the runner would read the record again and again.
+                    Err(_) if self.store.has_expired(&task) => None,
                     Err(error) => {
                         // The function goes on. The record is read again after a while.
                         tracing::debug!(%error, task = log_id(task.id()), "cannot read a task");
@@ -205,7 +210,7 @@ impl Runner {
                 },
             };
             let exchanged = match latest {
-                Some(latest) => exchange(&self.store, latest, client).await?,
+                Some(latest) => exchange(&self.store, latest, client, message_delay.as_mut()).await?,
                 None => Updated::Expired,
             };
             let before = task.state.status;
@@ -279,45 +284,58 @@ impl Runner {
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
 /// record to the function. If the backend fails, tries again for a while, unless only the status message has changed:
-/// the function goes on, and the message is stored with the next update.
-async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, TaskError> {
+/// then the function goes on, and a later update stores the message.
+async fn exchange(
+    store: &TaskStore,
+    task: Task,
+    client: &TaskClient,
+    message_delay: Pin<&mut Sleep>,
+) -> Result<Updated, TaskError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox.take_update();
     let runner = store.runner();
+    let asks = !asked.is_empty() || !withdrawn.is_empty();
+    // Other processes believe that the task is lost until they know the new lease.
+    let has_new_lease = runner.is_some() && runner != task.state.runner;
     // Kept over all attempts: one that seems to fail may have removed the responses from the record.
     let mut responses = HashMap::new();
-    let is_awaited = !(asked.is_empty() && withdrawn.is_empty() && task.state.inputs.is_empty());
-    let mut apply = |state: &mut TaskState| {
-        let new = asked.iter().filter(|new| !state.inputs.iter().any(|input| input.key == new.key));
-        let new: Vec<_> = new.filter(|new| !responses.contains_key(&new.key)).cloned().collect();
-        state.inputs.extend(new);
-        state.inputs.retain_mut(|input| match input.response.take() {
-            Some(response) => {
-                responses.insert(std::mem::take(&mut input.key), response);
-                false
-            }
-            None => !withdrawn.contains(&input.key),
-        });
-        if message.is_some() {
-            state.message.clone_from(&message);
-        }
-        // The process may have a new lease.
-        state.runner = runner.or(state.runner);
-        state.set_unfinished_status();
-    };
     let (mut backoff, mut retries) = (Backoff::default(), 0..MAX_RETRIES);
     let updated = loop {
-        match store.update(task.clone(), &mut apply).await {
-            Err(error) if !is_awaited => {
-                tracing::debug!(%error, task = log_id(task.id()), "cannot update a task");
-                client.inbox.restore_message(message);
-                return Ok(Updated::Applied(task));
+        let attempt = store.update(task.clone(), |state: &mut TaskState| {
+            let new = asked.iter().filter(|new| !state.inputs.iter().any(|input| input.key == new.key));
+            let new: Vec<_> = new.filter(|new| !responses.contains_key(&new.key)).cloned().collect();
+            state.inputs.extend(new);
+            state.inputs.retain_mut(|input| match input.response.take() {
+                Some(response) => {
+                    responses.insert(std::mem::take(&mut input.key), response);
+                    false
+                }
+                None => !withdrawn.contains(&input.key),
+            });
+            if message.is_some() {
+                state.message.clone_from(&message);
             }
-            Err(_) if retries.next().is_some() => backoff.wait().await,
+            // The process may have a new lease.
+            state.runner = runner.or(state.runner);
+            state.set_unfinished_status();
+        });
+        match attempt.await {
+            Err(_) if (asks || has_new_lease || !responses.is_empty()) && retries.next().is_some() => {
+                backoff.wait().await;
+            }
             updated => break updated,
         }
     };
-    if let Ok(Updated::Applied(_)) = updated {
-        responses.into_iter().for_each(|(key, response)| client.inbox.respond(&key, response));
+    match updated {
+        Ok(Updated::Applied(_)) => {
+            responses.into_iter().for_each(|(key, response)| client.inbox.respond(&key, response));
+        }
+        Err(error) if !asks && responses.is_empty() => {
+            tracing::debug!(%error, task = log_id(task.id()), "cannot update a task");
+            client.inbox.restore_message(message);
+            message_delay.reset(Instant::now() + FAILED_MESSAGE_INTERVAL);
+            return Ok(Updated::Applied(task));
+        }
+        _ => {}
     }
     updated
 }

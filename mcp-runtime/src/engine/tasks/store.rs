@@ -255,6 +255,11 @@ impl TaskStore {
         }
     }
 
+    /// Returns whether a task has expired by the clock of the backend, as far as it is known.
+    pub(super) fn has_expired(&self, task: &Task) -> bool {
+        task.remaining(self.records.estimated_now()).is_zero()
+    }
+
     /// Replaces the state of a task. Returns `None` if the task was changed or has expired since it was read.
     ///
     /// If this fails, the state may have been replaced or not.

@@ -449,7 +449,7 @@ mod tests {
         }
     }
 
-    /// The second one arrives before the function has received the first one.
+    /// A second response arrives before the function has received the first.
     #[test]
     fn only_the_first_response_to_an_input_is_kept() {
         let key = test_key("ada", 'a', Timestamp::from_unix_millis(1));

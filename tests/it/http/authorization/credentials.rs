@@ -151,7 +151,7 @@ async fn bad_credentials_are_rejected() {
     assert_eq!(server.journal.runs(), 0);
 }
 
-/// An audit needs to know who was refused what.
+/// The log names the sender and the reason of each refusal.
 #[tokio::test]
 async fn refusals_are_logged_with_their_sender() {
     let address = std::net::SocketAddr::from(([192, 0, 2, 1], 80));

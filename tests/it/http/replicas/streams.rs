@@ -540,7 +540,7 @@ async fn a_replica_that_shuts_down_leaves_the_results_of_its_calls_to_others() {
 /// The same if the call does not end within the grace period: its client reads why it has failed.
 #[tokio::test]
 async fn a_replica_that_shuts_down_leaves_the_errors_of_its_calls_to_others() {
-    let grace = |server: Server| server.shutdown_grace(2 * LEASE);
+    let grace = |server: Server| server.shutdown_grace(LEASE);
     let mut cluster = Cluster::start_with(2, HttpOptions::default, grace).await;
     let session = cluster.at(0).session("2025-11-25").await;
     let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
