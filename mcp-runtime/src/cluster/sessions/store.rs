@@ -585,6 +585,22 @@ mod tests {
         }
     }
 
+    /// Returns a store, and the last message that it has published.
+    fn publishing() -> (SessionStore, Arc<Mutex<Vec<u8>>>) {
+        let last = Arc::<Mutex<Vec<u8>>>::default();
+        let kept = Arc::clone(&last);
+        let keep = move |operation: BackendOperation<'_>| {
+            if operation.method == BackendMethod::Publish {
+                *kept.lock() = operation.value.to_owned();
+            }
+            Ok(())
+        };
+        let backend = TestBackend::<_, MemoryBackend>::new(Failing(keep));
+        let replica = Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60)));
+        let store = SessionStore::new(replica, Duration::from_secs(3600), Duration::from_secs(60), 1);
+        (store, last)
+    }
+
     /// A replica may use its copy until the end of the time for which a session is kept.
     #[tokio::test(start_paused = true)]
     async fn the_record_of_a_session_outlives_its_copies() {
@@ -601,17 +617,7 @@ mod tests {
     /// The message about the end of a subscription must not end a newer one.
     #[tokio::test(start_paused = true)]
     async fn a_subscription_that_is_replaced_at_once_is_not_announced_as_ended() {
-        let last = Arc::<Mutex<Vec<u8>>>::default();
-        let kept = Arc::clone(&last);
-        let keep = move |operation: BackendOperation<'_>| {
-            if operation.method == BackendMethod::Publish {
-                *kept.lock() = operation.value.to_owned();
-            }
-            Ok(())
-        };
-        let backend = TestBackend::<_, MemoryBackend>::new(Failing(keep));
-        let replica = Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60)));
-        let store = SessionStore::new(replica, Duration::from_secs(3600), Duration::from_secs(60), 1);
+        let (store, last) = publishing();
         let session = opened(&store).await;
         let [subscribed, unsubscribed]: [fn(String) -> SessionChange; 2] =
             [SessionChange::Subscribed, SessionChange::Unsubscribed];
@@ -636,17 +642,7 @@ mod tests {
             [(vec![&short], true), (vec![&short, &fitting], true), (vec![&short, &long], false)]
         {
             for is_subscribed in [true, false] {
-                let last = Arc::<Mutex<Vec<u8>>>::default();
-                let kept = Arc::clone(&last);
-                let keep = move |operation: BackendOperation<'_>| {
-                    if operation.method == BackendMethod::Publish {
-                        *kept.lock() = operation.value.to_owned();
-                    }
-                    Ok(())
-                };
-                let backend = TestBackend::<_, MemoryBackend>::new(Failing(keep));
-                let replica = Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60)));
-                let store = SessionStore::new(replica, Duration::from_secs(3600), Duration::from_secs(60), 1);
+                let (store, last) = publishing();
                 let session = opened(&store).await;
                 let change = async |change: fn(String) -> SessionChange, uris: &[&String]| {
                     let changes = uris.iter().map(|uri| SessionMessage::Change(change((*uri).clone())));

@@ -35,7 +35,8 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The time after which a status message that could not be stored is tried again. The function waits for each attempt.
+/// The time after a failed update for which a new status message does not cause another update. The function waits for
+/// each of them.
 const FAILED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The number of times that the runner tries again to store a question, after which the task fails.
