@@ -10,11 +10,13 @@ mod authenticator;
 mod identity;
 #[cfg(feature = "http")]
 mod protected_resource;
+mod request_head;
 mod scopes;
 #[cfg(feature = "http")]
 mod token_file;
 
 pub use identity::{Identity, Principal};
+pub(crate) use request_head::RequestHead;
 pub(crate) use scopes::AccessRules;
 pub use scopes::Scopes;
 

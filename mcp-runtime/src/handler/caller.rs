@@ -1,7 +1,6 @@
 //! The sender of a call, its connection, and the client's reports about itself and its progress.
 
 use std::{
-    fmt,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -9,12 +8,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::{Notify, Semaphore},
-    task::AbortHandle,
-};
+use tokio::{sync::Notify, task::AbortHandle};
 
-use crate::{auth::Identity, model::Level, revision::Revision, stdx::wait_until};
+use crate::{
+    auth::{Identity, RequestHead},
+    model::Level,
+    revision::Revision,
+    stdx::wait_until,
+};
 
 /// The sender of a request, as seen by [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 ///
@@ -98,51 +99,6 @@ pub(crate) trait CallConnection: Send + Sync {
 
     /// Closes the SSE stream of the call, if any. The client reconnects after `retry`.
     fn close_sse_stream(&self, retry: Duration);
-}
-
-/// The head of the HTTP request that carried a message. Other transports do not have one.
-pub(crate) trait RequestHead: Send + Sync {
-    #[cfg(feature = "http")]
-    fn headers(&self) -> &http::HeaderMap;
-
-    #[cfg(feature = "http")]
-    fn version(&self) -> http::Version;
-
-    #[cfg(feature = "http")]
-    fn extensions(&self) -> &http::Extensions;
-
-    #[cfg(feature = "http")]
-    fn peer_addr(&self) -> Option<std::net::SocketAddr>;
-
-    /// Returns whether the connection is one of a Unix socket.
-    #[cfg(feature = "http")]
-    fn is_unix(&self) -> bool;
-
-    /// Returns what distinguishes a sender without a principal from other senders, or `None` if nothing does.
-    fn sender_key(&self) -> Option<String>;
-
-    /// Returns the authenticated sender.
-    fn identity(&self) -> Option<&Identity>;
-
-    /// Returns the name of the authenticated sender, which a middleware may have identified by its name only.
-    fn principal(&self) -> Option<&str>;
-
-    /// Records the scopes that the sender has to request, for the response of the transport. Replaces the scopes of an
-    /// earlier operation of the same request.
-    fn demand_scopes(&self, scopes: &[String]);
-
-    /// Returns the permits that limit the blocking functions of the sender.
-    fn blocking_share(&self) -> Option<&Arc<Semaphore>>;
-
-    /// Returns the permits that limit the slow checks of the sender's arguments.
-    fn check_share(&self) -> Option<&Arc<Semaphore>>;
-}
-
-/// Omits the contents: headers carry credentials.
-impl fmt::Debug for dyn RequestHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestHead").finish_non_exhaustive()
-    }
 }
 
 /// The name and version that a client reports about itself. They are not verified.

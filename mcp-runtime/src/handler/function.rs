@@ -105,8 +105,8 @@ impl Function {
     /// Returns whether the function is a resource that hosts show as a page.
     #[cfg(feature = "ui")]
     pub(crate) fn is_page(&self) -> bool {
-        let page = self.resource().filter(|resource| resource.uri.starts_with(crate::ui::SCHEME));
-        page.is_some_and(|page| page.mime_type.as_deref() == Some(crate::ui::MEDIA_TYPE))
+        let page = self.resource().filter(|resource| resource.uri.starts_with(mcp_page::SCHEME));
+        page.is_some_and(|page| page.mime_type.as_deref() == Some(mcp_page::MEDIA_TYPE))
     }
 
     /// Returns the entry of a resource.

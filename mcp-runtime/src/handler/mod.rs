@@ -55,7 +55,7 @@ pub use state::{
 pub(crate) use blocking::{MAX_BLOCKING, max_checks};
 pub(crate) use blocking::{blocking_threads, run_blocking, run_check};
 pub(crate) use call::Call;
-pub(crate) use caller::{CallConnection, RequestHead};
+pub(crate) use caller::CallConnection;
 pub(crate) use client_requests::ClientRequester;
 #[cfg(feature = "ask")]
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, MAX_ATTEMPTS, OnceValues, SessionPeer};

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    handler::RequestHead,
+    auth::RequestHead,
     jsonrpc::RawJson,
     trace_context::{is_baggage, is_traceparent, is_tracestate},
 };

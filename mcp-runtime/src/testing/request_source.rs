@@ -4,10 +4,9 @@ use http::{Extensions, HeaderMap, Version};
 use tokio::sync::Semaphore;
 
 use crate::{
-    auth::{Identity, Principal},
+    auth::{Identity, Principal, RequestHead},
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
-    handler::RequestHead,
     revision::{self, Dialect},
 };
 

@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-pub(crate) use mcp_page::{EXTENSION, MEDIA_TYPE, SCHEME};
+pub(crate) use mcp_page::EXTENSION;
+use mcp_page::MEDIA_TYPE;
 use serde::Deserialize;
 
 use crate::handler::{ErrorOutput, HandlerError, HandlerResult, Reply, ResourceReply, ResultKind, ToolOutput};

@@ -169,7 +169,7 @@ impl ReplicaSessions {
     }
 
     /// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
-    fn cancel(&self, id: &str, request: &str) -> bool {
+    fn cancel_call(&self, id: &str, request: &str) -> bool {
         let call = self.sessions.get(id).zip(Id::from_json(request));
         call.is_some_and(|(local, request)| local.session.in_flight.cancel(&request))
     }
@@ -289,7 +289,7 @@ impl ReplicaHandler for ReplicaSessions {
                 self.sessions.close(&session);
             }
             Announcement::Cancelled { session, request } => {
-                if self.cancel(&session, &request) {
+                if self.cancel_call(&session, &request) {
                     self.work.cancellations.add(Work::ForgetCancellation(session, request));
                 }
             }

@@ -108,7 +108,7 @@ impl ReplicaSessions {
     /// Cancels the calls of a session that other replicas were told to cancel.
     async fn take_cancellations(&self, id: &str) -> Result<(), BackendError> {
         for request in self.store.cancellations(id).await? {
-            if self.cancel(id, &request) {
+            if self.cancel_call(id, &request) {
                 self.store.forget_cancellation(id, &request).await;
             }
         }

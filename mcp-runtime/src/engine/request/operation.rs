@@ -12,8 +12,9 @@ use tracing::Span;
 
 use super::params::Method;
 use crate::{
+    auth::RequestHead,
     error::{Fault, FaultClass, excerpt},
-    handler::{Function, RequestHead, entry::EntryKind},
+    handler::{Function, entry::EntryKind},
     jsonrpc::{Id, raw},
     revision::{self, Dialect},
     stdx::debug,

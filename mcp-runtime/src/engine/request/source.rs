@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
-    auth::{AccessRules, Scopes},
+    auth::{AccessRules, RequestHead, Scopes},
     error::Fault,
-    handler::{Caller, Function, RequestHead, entry::EntryInfo},
+    handler::{Caller, Function, entry::EntryInfo},
     jsonrpc::RawJson,
     revision::Dialect,
     stdx::debug,

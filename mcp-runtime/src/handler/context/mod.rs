@@ -21,10 +21,10 @@ use std::{
 pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification};
 
 use crate::{
-    auth::AccessRules,
+    auth::{AccessRules, RequestHead},
     handler::{
         call::Call,
-        caller::{CallConnection, CallLifetime, Caller, RequestHead},
+        caller::{CallConnection, CallLifetime, Caller},
         client_requests::{ClientRequester, ClientWait},
         outcome::CallFuture,
     },

@@ -23,10 +23,9 @@ use super::{
     response,
 };
 use crate::{
-    auth::Identity,
+    auth::{Identity, RequestHead},
     engine::{MirroredFields, Permit, RequestSource},
     error::{Fault, excerpt},
-    handler::RequestHead,
     jsonrpc::raw,
     revision::{self, Dialect},
     stdx::Mutex,

@@ -20,9 +20,8 @@ use tower_service::Service;
 
 use super::WELL_KNOWN;
 use crate::{
-    auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource},
+    auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource, RequestHead as _},
     engine::Engine,
-    handler::RequestHead as _,
     stdx::until_panic,
     transport::http::{
         endpoint::Endpoint,

@@ -268,7 +268,7 @@ impl SseBody {
     fn event(&self, number: Option<u64>, line: &[u8]) -> Bytes {
         let mut event = Vec::with_capacity(line.len() + 32);
         if let Some(number) = number.filter(|_| self.config.ids) {
-            event.extend_from_slice(format!("id: {}-{number}\n", self.stream()).as_bytes());
+            event.extend_from_slice(format!("id: {}\n", self.event_id(number)).as_bytes());
         }
         if self.config.named {
             event.extend_from_slice(b"event: message\n");
@@ -279,14 +279,15 @@ impl SseBody {
         event.into()
     }
 
-    /// Returns the id of the stream, which is open once there is an event.
-    fn stream(&self) -> u64 {
-        self.events.stream().unwrap_or_default()
+    /// Returns the id of an event, which is unique within the session: the stream, which is open once there is an event,
+    /// and the number of the event. [`parse_event_id`] is the inverse.
+    fn event_id(&self, number: u64) -> String {
+        format!("{}-{number}", self.events.stream().unwrap_or_default())
     }
 
     /// Encodes the last event of a response, which tells the client when to reconnect.
     fn retry_event(&self, retry: Duration) -> Bytes {
-        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.stream(), self.at).into()
+        format!("retry: {}\nid: {}\ndata: \n\n", retry.as_millis(), self.event_id(self.at)).into()
     }
 }
 
