@@ -444,6 +444,20 @@ async fn a_task_goes_on_if_its_status_message_cannot_be_stored() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_function_goes_on_while_its_record_is_written() {
+    let (backend, gate) = (Arc::new(UnreliableBackend::default()), Arc::<Gate>::default());
+    backend.set_health(Health::Late(Duration::from_millis(600)));
+    let mut client = connect(server(&gate).backend(Arc::clone(&backend)), Revision::V2026_07_28);
+    let id = client.start_task("progress", json!({})).await;
+    wait_until(|| gate.entered() == 1).await;
+    gate.open();
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(gate.entered(), 2, "the first message is still being stored");
+    gate.open();
+    client.wait_for_status(&id, "completed").await;
+}
+
 /// The question is already stored, so only the message is concerned.
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_although_a_status_message_cannot_be_stored() {

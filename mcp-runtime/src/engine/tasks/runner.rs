@@ -2,10 +2,8 @@
 
 use std::{
     collections::HashMap,
-    future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
-    task::Poll,
     time::Duration,
 };
 
@@ -35,11 +33,8 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The time after a failed update for which a new status message does not cause another update. The function waits for
-/// each of them.
-const FAILED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// The number of times that the runner tries again to store a question, after which the task fails.
+/// The number of times that the runner tries again to update the record. A task whose questions and responses cannot be
+/// stored then fails.
 const MAX_RETRIES: u32 = 6;
 
 /// How a task ends.
@@ -89,10 +84,8 @@ pub(super) struct Runner {
     pub(super) _arguments: BytePermit,
 }
 
-/// An event that wakes the runner.
+/// A reason to update the record.
 enum Event {
-    /// The function has finished or, without an outcome, timed out.
-    Finished(Option<Finished>),
     InboxChanged,
     RecordChanged,
 }
@@ -102,7 +95,7 @@ impl Runner {
     /// knows the id of the task, so that no change is missed.
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture, operation: Operation) {
         let (mut end, mut latest) = match until_panic(pin!(self.run_function(changes, running))).await {
-            Ok(Ok(Some((end, latest)))) => (end, Some(latest)),
+            Ok(Ok(Some(ended))) => ended,
             Ok(Ok(None)) => return operation.end(self.dialect(), &Ending::Failed(CANCELLED)),
             Ok(Err(error)) => {
                 tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
@@ -181,26 +174,40 @@ impl Runner {
         Ok(())
     }
 
-    /// Polls the function, and exchanges questions and answers with its client. Returns how the task ends and its last
-    /// known state, or `None` if the task was cancelled, was lost or has expired.
+    /// Runs the function, and keeps the record up to date meanwhile. Returns how the task ends and its latest state, if
+    /// that is known, or `None` if the task was cancelled, was lost or has expired.
     async fn run_function(
         &self,
-        mut changes: TaskWaiter,
+        changes: TaskWaiter,
         running: CallFuture,
-    ) -> Result<Option<(FinalState, Task)>, TaskError> {
-        let Self { context, client, .. } = self;
+    ) -> Result<Option<(FinalState, Option<Task>)>, TaskError> {
+        let (context, call) = (&self.context, self.context.call());
         let mut end_guard = EndGuard { context: context.clone(), is_finished: false };
-        let mut count = Counted::new(Counter::WorkingTasks);
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
-        let mut work = Box::pin(context.run_within(context.call().declared_timeout(), guarded));
+        let mut work = Box::pin(context.run_within(call.declared_timeout(), guarded));
+        let mut latest = Some(self.task.clone());
+        let output = tokio::select! {
+            biased;
+            output = &mut work => output,
+            ended = self.keep_record(&mut latest, changes) => return ended.map(|()| None),
+        };
+        end_guard.is_finished = output.is_some();
+        drop(end_guard);
+        let finished = output.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
+        Ok(Some((FinalState::new(call, finished), latest)))
+    }
+
+    /// Exchanges questions and responses between the function and its client until the task is cancelled, is lost or
+    /// expires. `latest` is `None` while the record may be changing.
+    async fn keep_record(&self, latest: &mut Option<Task>, mut changes: TaskWaiter) -> Result<(), TaskError> {
+        let mut count = Counted::new(Counter::WorkingTasks);
         let mut task = self.task.clone();
         let mut message_delay = pin!(sleep(Duration::ZERO));
-        let output = loop {
-            let latest = match self.next_event(&task, &mut changes, work.as_mut(), message_delay.as_mut()).await {
-                Event::Finished(output) => break output,
+        loop {
+            let read = match self.next_event(&task, &mut changes, message_delay.as_mut()).await {
                 Event::InboxChanged => Some(task.clone()),
                 Event::RecordChanged => match self.store.read(&task.key).await {
-                    Ok(latest) => latest,
+                    Ok(read) => read,
                     // Without this case, the runner would read the record again and again.
                     Err(_) if self.store.has_expired(&task) => None,
                     Err(error) => {
@@ -210,8 +217,9 @@ impl Runner {
                     }
                 },
             };
-            let exchanged = match latest {
-                Some(latest) => exchange(&self.store, latest, client, message_delay.as_mut()).await?,
+            *latest = None;
+            let exchanged = match read {
+                Some(read) => exchange(&self.store, read, &self.client).await?,
                 None => Updated::Expired,
             };
             let before = task.state.status;
@@ -221,53 +229,38 @@ impl Runner {
                 Updated::Finished(task) => (task, true),
                 Updated::Expired => {
                     self.log_end("expired");
-                    return Ok(None);
+                    return Ok(());
                 }
             };
             if task.state.status != before {
                 let is_waiting = task.state.status == TaskStatus::InputRequired;
                 count.set(if is_waiting { Counter::InputRequiredTasks } else { Counter::WorkingTasks });
-                client.notify_status(&task);
+                self.client.notify_status(&task);
             }
             if is_finished {
                 self.log_end(task.state.status.as_str());
-                return Ok(None);
+                return Ok(());
             }
-        };
-        end_guard.is_finished = output.is_some();
-        drop(end_guard);
-        let call = context.call();
-        let finished = output.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
-        Ok(Some((FinalState::new(call, finished), task)))
+            *latest = Some(task.clone());
+        }
     }
 
-    /// Polls the function and waits for the next event.
-    async fn next_event(
-        &self,
-        task: &Task,
-        changes: &mut TaskWaiter,
-        mut work: Pin<&mut impl Future<Output = Option<Finished>>>,
-        mut message_delay: Pin<&mut Sleep>,
-    ) -> Event {
+    /// Waits for the next event.
+    async fn next_event(&self, task: &Task, changes: &mut TaskWaiter, mut message_delay: Pin<&mut Sleep>) -> Event {
         let inbox = &self.client.inbox;
-        let mut questions_changed = pin!(inbox.questions_changed.notified());
-        let mut message_changed = pin!(inbox.message_changed.notified());
-        let mut record_changed = pin!(changes.changed(task));
-        poll_fn(|cx| {
-            if let Poll::Ready(output) = work.as_mut().poll(cx) {
-                return Poll::Ready(Event::Finished(output));
+        let message_changed = async {
+            message_delay.as_mut().await;
+            inbox.message_changed.notified().await;
+        };
+        tokio::select! {
+            biased;
+            () = inbox.questions_changed.notified() => Event::InboxChanged,
+            () = message_changed => {
+                message_delay.reset(Instant::now() + MESSAGE_INTERVAL);
+                Event::InboxChanged
             }
-            if questions_changed.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Event::InboxChanged);
-            }
-            let may_update_message = message_delay.is_elapsed() || message_delay.as_mut().poll(cx).is_ready();
-            if may_update_message && message_changed.as_mut().poll(cx).is_ready() {
-                message_delay.as_mut().reset(Instant::now() + MESSAGE_INTERVAL);
-                return Poll::Ready(Event::InboxChanged);
-            }
-            record_changed.as_mut().poll(cx).map(|()| Event::RecordChanged)
-        })
-        .await
+            () = changes.changed(task) => Event::RecordChanged,
+        }
     }
 
     fn log_end(&self, status: &str) {
@@ -284,19 +277,15 @@ impl Runner {
 }
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
-/// record to the function. If the backend fails, tries again for a while, unless only the status message has changed:
-/// then the function goes on, and a later update stores the message.
-async fn exchange(
-    store: &TaskStore,
-    task: Task,
-    client: &TaskClient,
-    message_delay: Pin<&mut Sleep>,
-) -> Result<Updated, TaskError> {
+/// record to the function. If the backend fails, tries again for a while. If it still fails, a later update stores the
+/// status message.
+///
+/// # Errors
+///
+/// Fails if a question, its withdrawal or a response could not be stored.
+async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, TaskError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox.take_update();
     let runner = store.runner();
-    let asks = !asked.is_empty() || !withdrawn.is_empty();
-    // Other processes believe that the task is lost until they know the new lease.
-    let has_new_lease = runner.is_some() && runner != task.state.runner;
     // Kept over all attempts: one that seems to fail may have removed the responses from the record.
     let mut responses = HashMap::new();
     let (mut backoff, mut retries) = (Backoff::default(), 0..MAX_RETRIES);
@@ -320,9 +309,7 @@ async fn exchange(
             state.set_unfinished_status();
         });
         match attempt.await {
-            Err(_) if (asks || has_new_lease || !responses.is_empty()) && retries.next().is_some() => {
-                backoff.wait().await;
-            }
+            Err(_) if retries.next().is_some() => backoff.wait().await,
             updated => break updated,
         }
     };
@@ -330,10 +317,9 @@ async fn exchange(
         Ok(Updated::Applied(_)) => {
             responses.into_iter().for_each(|(key, response)| client.inbox.respond(&key, response));
         }
-        Err(error) if !asks && responses.is_empty() => {
+        Err(error) if asked.is_empty() && withdrawn.is_empty() && responses.is_empty() => {
             tracing::debug!(%error, task = log_id(task.id()), "cannot update a task");
             client.inbox.restore_message(message);
-            message_delay.reset(Instant::now() + FAILED_MESSAGE_INTERVAL);
             return Ok(Updated::Applied(task));
         }
         _ => {}
