@@ -223,22 +223,24 @@ fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {
 /// See [Graceful closure](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure).
 fn result(encoding: &Encoding, id: &Id) -> Vec<u8> {
     let mut out = vec![b'{'];
-    let id = |out: &mut Vec<u8>| member(out, "io.modelcontextprotocol/subscriptionId", id.as_json().as_bytes());
-    encoding.end_result_with(&mut out, "complete", Some(id));
+    let write_id = |out: &mut Vec<u8>| {
+        member(out, "io.modelcontextprotocol/subscriptionId").extend_from_slice(id.as_json().as_bytes());
+    };
+    encoding.end_result_with(&mut out, "complete", Some(write_id));
     out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{engine::subscriptions::Subscriptions, revision};
+    use crate::{engine::subscriptions::Subscriptions, model::Implementation, revision};
 
     /// The client reads nothing before the request ends.
     #[test]
     fn the_response_of_a_listener_follows_its_notifications() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
         let dialect = revision::newest();
-        let encoding = Arc::new(Encoding { dialect, identity: Vec::new(), is_private: false, checks_results: false });
+        let encoding = Arc::new(Encoding::new(dialect, &Implementation::default()));
         let subscriber = Subscriber::of_request(&subscriptions, &outbox, "1").unwrap();
         let filter = Filter { lists: ListSet::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
         let id = Id::from_json("1").unwrap();

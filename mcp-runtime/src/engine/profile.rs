@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     auth::{AccessRules, Identity},
-    handler::{Encoding, SchemaProfile, entry::EntryKind, member},
+    handler::{Encoding, SchemaProfile, entry::EntryKind},
     jsonrpc::write,
     model::{CacheScope, Implementation, OptionalCapabilities},
     registry::{ListKind, ListSet, Names, ScopeRules, ServerCapabilities},
@@ -93,16 +93,10 @@ impl Profile {
     }
 
     fn encoding_with_identity(&self, dialect: &'static Dialect, identity: &Implementation) -> Encoding {
-        let mut meta = Vec::new();
-        if dialect.has(Feature::ResultType) {
-            meta.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
-            encode::implementation(&mut meta, dialect.features(), identity);
-        }
-        for (name, json) in dialect.meta_members {
-            member(&mut meta, name, json.as_bytes());
-        }
-        let checks_results = self.checks_results.unwrap_or(cfg!(debug_assertions));
-        Encoding { dialect, identity: meta, is_private: self.is_private(), checks_results }
+        let mut encoding = Encoding::new(dialect, identity);
+        encoding.is_private = self.is_private();
+        encoding.checks_results = self.checks_results.unwrap_or(cfg!(debug_assertions));
+        encoding
     }
 
     /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`. `announces_changes` is

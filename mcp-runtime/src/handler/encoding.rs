@@ -4,16 +4,17 @@ use serde_json::{Map, Value};
 
 use crate::{
     jsonrpc::write,
-    model::CacheScope,
-    revision::{Dialect, Feature},
+    model::{CacheScope, Implementation},
+    revision::{Dialect, Feature, Member},
 };
 
 /// The encoding of results in one revision.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     pub(crate) dialect: &'static Dialect,
-    /// The members of `_meta` in every result, as JSON; empty if the dialect has none.
-    pub(crate) identity: Vec<u8>,
+    /// The members of every result, and of its `_meta`, as JSON; empty if the dialect has none.
+    members: Vec<u8>,
+    meta_members: Vec<u8>,
     /// Whether all lists depend on the caller, in which case shared caches must not store them.
     pub(crate) is_private: bool,
     /// Whether structured results are checked against the output schema of their tool.
@@ -21,6 +22,19 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
+    /// Returns the encoding of a dialect, whose results describe the server as `server`.
+    pub(crate) fn new(dialect: &'static Dialect, server: &Implementation) -> Self {
+        let encode = |members: &[Member]| {
+            let mut out = Vec::new();
+            for (name, write) in members {
+                write(member(&mut out, name), dialect.features(), server);
+            }
+            out
+        };
+        let (members, meta_members) = (encode(dialect.result_members), encode(dialect.meta_members));
+        Self { dialect, members, meta_members, is_private: false, checks_results: false }
+    }
+
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.dialect.has(feature)
     }
@@ -48,8 +62,7 @@ impl Encoding {
         let meta = meta.filter(|meta| !meta.is_empty()).map(|meta| {
             move |out: &mut Vec<u8>| {
                 for (name, value) in meta {
-                    member(out, name, b"");
-                    write::plain(out, value);
+                    write::plain(member(out, name), value);
                 }
             }
         });
@@ -69,13 +82,14 @@ impl Encoding {
             out.extend_from_slice(result_type.as_bytes());
             out.push(b'"');
         }
-        for (name, json) in self.dialect.result_members {
-            member(out, name, json.as_bytes());
+        if !self.members.is_empty() {
+            comma(out);
+            out.extend_from_slice(&self.members);
         }
-        if write_meta.is_some() || !self.identity.is_empty() {
+        if write_meta.is_some() || !self.meta_members.is_empty() {
             comma(out);
             out.extend_from_slice(br#""_meta":{"#);
-            out.extend_from_slice(&self.identity);
+            out.extend_from_slice(&self.meta_members);
             if let Some(write_meta) = write_meta {
                 write_meta(out);
             }
@@ -85,17 +99,17 @@ impl Encoding {
     }
 }
 
-/// Writes a member whose value is already encoded.
-pub(crate) fn member(out: &mut Vec<u8>, name: &str, json: &[u8]) {
+/// Writes the name of a member. Its value is written next.
+pub(crate) fn member<'a>(out: &'a mut Vec<u8>, name: &str) -> &'a mut Vec<u8> {
     comma(out);
     write::string(out, name);
     out.push(b':');
-    out.extend_from_slice(json);
+    out
 }
 
 /// Writes a comma unless the next member or element is the first.
 pub(crate) fn comma(out: &mut Vec<u8>) {
-    if !matches!(out.last(), Some(b'{' | b'[' | b',')) {
+    if !matches!(out.last(), None | Some(b'{' | b'[' | b',')) {
         out.push(b',');
     }
 }

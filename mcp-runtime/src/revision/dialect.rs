@@ -7,6 +7,7 @@ use super::{
 use crate::{
     error::{Fault, RequiredElicitation, excerpt},
     jsonrpc::RawJson,
+    model::Implementation,
 };
 
 /// The properties of one protocol revision. Each dialect is a constant that lists only the differences from the
@@ -20,11 +21,14 @@ pub(crate) struct Dialect {
     pub(crate) lists: &'static [&'static str],
     /// The methods that are answered from their parameters alone. The engine implements all other methods.
     pub(super) methods: &'static [Method],
-    /// The members that are added to every result, as names and JSON.
-    pub(crate) result_members: &'static [(&'static str, &'static str)],
-    /// The members that are added to `_meta` in every result, as names and JSON.
-    pub(crate) meta_members: &'static [(&'static str, &'static str)],
+    /// The members that are added to every result.
+    pub(crate) result_members: &'static [Member],
+    /// The members that are added to `_meta` in every result.
+    pub(crate) meta_members: &'static [Member],
 }
+
+/// A member of every result, by its name, and the function that writes its value from the description of the server.
+pub(crate) type Member = (&'static str, fn(&mut Vec<u8>, Features, &Implementation));
 
 /// A method that exists only in the revisions that declare it.
 #[derive(Debug)]

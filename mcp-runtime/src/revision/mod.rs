@@ -16,7 +16,7 @@ mod v2025_06_18;
 mod v2025_11_25;
 mod v2026_07_28;
 
-pub(crate) use dialect::Dialect;
+pub(crate) use dialect::{Dialect, Member};
 #[cfg(feature = "http")]
 pub(crate) use table::DEPRECATED_HTTP_SSE;
 pub(crate) use table::{DEPRECATED_LOG_MESSAGES, Feature};

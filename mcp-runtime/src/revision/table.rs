@@ -100,7 +100,7 @@ pub(crate) enum Feature {
     CapabilityErrors,
     /// An error response to a request without a readable id omits `id` instead of sending `null`.
     AbsentErrorId,
-    /// `resultType` in every result, and the server's identity in its `_meta`.
+    /// `resultType` in every result.
     ResultType,
     /// `ttlMs` and `cacheScope` in results that clients may cache.
     CacheHints,

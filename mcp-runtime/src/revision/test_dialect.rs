@@ -14,6 +14,7 @@ use crate::{
     Context, Level, Server,
     engine::{Connection, RequestIds},
     error::Fault,
+    jsonrpc::write,
     testing::TestClient,
 };
 
@@ -29,8 +30,8 @@ pub(super) const DIALECT: Dialect = Dialect {
             Ok(())
         },
     }],
-    result_members: &[("resultMember", "1")],
-    meta_members: &[("metaMember", "[2]")],
+    result_members: &[("servedBy", |out, _, server| write::string(out, &server.name))],
+    meta_members: &[("metaMember", |out, _, _| out.extend_from_slice(b"[2]"))],
 };
 
 /// Log a line.
@@ -97,11 +98,13 @@ async fn every_result_has_the_members_of_its_dialect() {
             client.request("tools/call", json!({"name": "log_line"})).await.unwrap(),
             ended_listener(revision)[1].clone(),
         ];
-        let expected = if revision == Revision::VTest { (json!(1), json!([2])) } else { (Value::Null, Value::Null) };
+        let expected =
+            if revision == Revision::VTest { (json!("test"), json!([2])) } else { (Value::Null, Value::Null) };
         for result in results {
             assert_eq!(result["resultType"], "complete");
-            assert!(result["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
-            assert_eq!((result["resultMember"].clone(), result["_meta"]["metaMember"].clone()), expected, "{result}");
+            let has_server_info = result["_meta"]["io.modelcontextprotocol/serverInfo"].is_object();
+            assert_eq!(has_server_info, revision != Revision::VTest, "{result}");
+            assert_eq!((result["servedBy"].clone(), result["_meta"]["metaMember"].clone()), expected, "{result}");
         }
     }
 }
@@ -109,7 +112,7 @@ async fn every_result_has_the_members_of_its_dialect() {
 #[tokio::test]
 async fn a_method_and_an_error_code_exist_only_in_their_dialect() {
     let result = client(Revision::VTest).request("test/echo", json!({"a": 1})).await.unwrap();
-    assert_eq!((&result["params"]["a"], &result["resultMember"]), (&json!(1), &json!(1)));
+    assert_eq!((&result["params"]["a"], &result["servedBy"]), (&json!(1), &json!("test")));
     for (revision, method, code) in [
         (Revision::VTest, "test/other", -32099),
         (Revision::V2026_07_28, "test/echo", -32601),

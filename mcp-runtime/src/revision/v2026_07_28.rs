@@ -2,6 +2,7 @@
 
 use super::{
     dialect::{Dialect, ErrorCodes},
+    encode,
     table::{Feature, Revision},
     v2025_11_25::DIALECT as PREVIOUS,
 };
@@ -37,5 +38,6 @@ pub(super) const DIALECT: Dialect = Dialect {
         url_elicitation_required: -32603,
         ..PREVIOUS.codes
     },
+    meta_members: &[("io.modelcontextprotocol/serverInfo", encode::implementation)],
     ..PREVIOUS
 };

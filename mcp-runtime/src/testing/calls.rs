@@ -11,9 +11,10 @@ use super::{
     },
 };
 use crate::{
+    error::Fault,
     handler::{Call, CallConnection, Caller, Context, Encoding, SharedCall},
     jsonrpc::Id,
-    model::Level,
+    model::{Implementation, Level},
     revision,
 };
 
@@ -322,7 +323,7 @@ impl Context {
 
     pub(crate) fn with_id(id: Id) -> Self {
         let dialect = revision::newest();
-        let encoding = Encoding { dialect, identity: Vec::new(), is_private: false, checks_results: false };
+        let encoding = Encoding::new(dialect, &Implementation::default());
         let call = Call::new("test", id, Arc::new(encoding), Arc::default());
         let caller =
             Caller { client: None, revision: dialect.revision(), local_identity: None, is_stdio: true, head: None };
@@ -523,7 +524,7 @@ impl TestClient {
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server. In 2026-07-28, a server does not acknowledge the subscription to a
-    /// resource that it does not have, which is reported as error -32602.
+    /// resource that it does not have, which is reported as the error that reading it would be.
     pub async fn subscribe(&mut self, uri: &str) -> Result<(), RpcError> {
         if !self.revision.is_stateless() {
             return self.request("resources/subscribe", json!({"uri": uri})).await.map(drop);
@@ -539,8 +540,12 @@ impl TestClient {
         if acknowledged.contains(&true) {
             return Ok(());
         }
-        let message = format!("the server did not acknowledge the subscription to `{uri}`");
-        Err(RpcError { code: -32602, message, data: None })
+        let code = revision::dialect_of(self.revision).code(&Fault::ResourceNotFound(uri.to_owned())).into();
+        Err(RpcError {
+            code,
+            message: format!("the server did not acknowledge the subscription to `{uri}`"),
+            data: None,
+        })
     }
 
     /// Takes the URIs of the resources that have changed, as far as the notifications have arrived.

@@ -167,7 +167,7 @@ pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut 
     let mut arguments = vec![b'{'];
     for (name, json) in raw::members(request.params.json().map_or("{}", RawJson::text)) {
         if name != "_meta" {
-            member(&mut arguments, &name, json.as_bytes());
+            member(&mut arguments, &name).extend_from_slice(json.as_bytes());
         }
     }
     arguments.push(b'}');

@@ -18,6 +18,7 @@ use crate::{
         Input, PromptOutput, Reply, ResourceOutput, ResultKind, ServerFnOutput, ToolOutput, finish, member,
         write_prompt, write_resource, write_tool,
     },
+    jsonrpc::write,
     model::{CacheScope, Icon, setters},
 };
 
@@ -380,13 +381,14 @@ fn write_method<R: Serialize, E: ErrorOutput>(reply: &mut Reply<'_>, value: Resu
         let name = &reply.call.name;
         return Err(Fault::internal(format!("the result of `{name}` is not an object")).into());
     };
-    let meta = result.remove("_meta");
-    result.remove("resultType");
+    let (encoding, meta) = (&reply.call.encoding, result.remove("_meta"));
+    let reserved = encoding.dialect.result_members.iter().map(|(name, _)| *name);
+    reserved.chain(["resultType"]).for_each(|name| drop(result.remove(name)));
     reply.out.push(b'{');
     for (name, value) in &result {
-        member(reply.out, name, value.to_string().as_bytes());
+        write::plain(member(reply.out, name), value);
     }
-    reply.call.encoding.end_result(reply.out, meta.as_ref().and_then(Value::as_object));
+    encoding.end_result(reply.out, meta.as_ref().and_then(Value::as_object));
     Ok(ResultKind::Complete)
 }
 
