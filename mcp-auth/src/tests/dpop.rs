@@ -181,6 +181,8 @@ async fn the_binding_of_a_token_decides_its_scheme() {
         let description = format!("{:?}", setup.jwt.protected_resource());
         assert!(description.contains("ES256 ES384 EdDSA RS256"), "{description}");
         assert_eq!(description.contains("dpop_bound_access_tokens_required"), required, "{description}");
+        let no_header = r#""bearer_methods_supported": Array []"#;
+        assert_eq!(description.contains(no_header), required, "{description}");
         // Clients without a key are told that they need none.
         assert_eq!(description.contains("\"Bearer\""), !required, "{description}");
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tracing::{
-    Event, Subscriber,
+    Event, Level, Subscriber,
     field::{Field, Visit},
     span,
     subscriber::DefaultGuard,
@@ -40,7 +40,7 @@ impl Log {
         self.all.lock().unwrap().clone()
     }
 
-    /// Removes the events of the audit log, and returns them.
+    /// Removes the events of the audit log, and returns them, with their level unless it is that of most events.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.audit.lock().unwrap())
     }
@@ -58,7 +58,9 @@ impl<S: Subscriber> Layer<S> for Log {
         event.record(&mut line);
         self.all.lock().unwrap().push_str(&line.0);
         if event.metadata().target() == "mcp_runtime::audit" {
-            self.audit.lock().unwrap().push(line.0.trim_end().replace('"', ""));
+            let level = event.metadata().level();
+            let level = if *level == Level::INFO { String::new() } else { format!("{level} ") };
+            self.audit.lock().unwrap().push(level + &line.0.trim_end().replace('"', ""));
         }
     }
 }

@@ -161,6 +161,20 @@ async fn a_replayed_code_ends_the_grant_that_it_has_created() {
     assert_eq!((refreshed.status, &refreshed.json()["error"]), (400, &"invalid_grant".into()));
 }
 
+/// Each name is compared with all others.
+#[tokio::test]
+async fn the_number_of_parameters_is_bounded() {
+    let world = World::new().await;
+    for (count, description) in
+        [(195, "the code is unknown, was used before or has expired"), (196, "there are too many parameters")]
+    {
+        let names: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+        let more: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+        let response = world.exchange("unknown", &more).await;
+        assert_eq!((response.status, &response.json()["error_description"]), (400, &json!(description)));
+    }
+}
+
 /// An attacker who sees a used code in a log cannot end the grant.
 #[tokio::test]
 async fn a_used_code_ends_its_grant_only_for_its_client() {

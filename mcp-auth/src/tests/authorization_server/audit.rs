@@ -61,7 +61,7 @@ async fn each_event_names_principal_client_peer_and_reason() {
     world.refresh(first).await;
     let reason = "a refresh token was used twice";
     let invalid = "the refresh token is invalid, was used before or has expired";
-    expect("reuse", &[because("reuse", reason), because("revocation", reason), refused(invalid)]);
+    expect("reuse", &[because("WARN reuse", reason), because("revocation", reason), refused(invalid)]);
     world.refresh(third["refresh_token"].as_str().unwrap()).await;
     expect("ended", &[refused(invalid)]);
 
@@ -90,7 +90,7 @@ async fn each_event_names_principal_client_peer_and_reason() {
     log.take();
     world.exchange(&code, &[]).await;
     let (reason, invalid) = ("a code was used twice", "the code is unknown, was used before or has expired");
-    expect("code", &[because("reuse", reason), because("revocation", reason), refused(invalid)]);
+    expect("code", &[because("WARN reuse", reason), because("revocation", reason), refused(invalid)]);
 
     let tokens = world.tokens().await;
     log.take();

@@ -365,6 +365,10 @@ async fn proofs_for_tokens_and_for_the_resource_are_counted_apart() {
     let code = world.code(&[]).await;
     assert_eq!(exchange(&world, &[&proof(&world, &key, TOKEN, json!({}))], &code, &[]).await.status, 200);
     assert_eq!(call(&world, &key, &token, json!({})).await, None);
+    // Without its records, the server would not recognize the next use of a proof.
+    world.records.set_down(true);
+    let refused = call(&world, &key, &token, json!({})).await;
+    assert_eq!(refused.as_deref(), Some("the proof cannot be remembered"));
 }
 
 /// A recorded request cannot be repeated, whatever it asks for.

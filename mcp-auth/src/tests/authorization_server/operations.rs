@@ -428,6 +428,17 @@ async fn without_tls_a_login_that_the_user_has_refused_has_ended() {
     }
 }
 
+/// Another website could show the account of another user.
+#[tokio::test]
+async fn a_login_to_the_account_page_ends_only_with_its_own_response() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    world.visit(&mut browser, "GET", "/authorize/account", "").await;
+    let page = world.visit(&mut browser, "GET", "/authorize/callback?code=x&state=another", "").await;
+    assert!(page.status == 400 && page.body.contains("The login was not started in this browser"), "{page:?}");
+    assert!(world.issuer.received("/token").is_empty(), "the code of another login is not used");
+}
+
 /// Any website can open the account page.
 #[tokio::test]
 async fn the_account_page_ends_no_login_of_a_client() {

@@ -280,13 +280,19 @@ async fn a_provider_without_a_user_endpoint_is_asked_with_its_refresh_tokens_onl
 
 #[tokio::test]
 async fn a_refresh_does_not_ask_for_claims_that_nothing_depends_on() {
-    let world = World::with(|builder| builder.claims([] as [&str; 0])).await;
-    let tokens = world.tokens().await;
-    world.provider(|provider| {
-        provider.token = Some((200, json!({"access_token": "next", "refresh_token": "next"})));
-    });
-    assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, 200);
-    assert!(world.issuer.received("/me").is_empty());
+    // Without discovery, the login has asked, and identity tokens are ignored.
+    for (is_openid, identity, asked) in [(true, Value::Null, 0), (false, json!("x.y.z"), 1)] {
+        let world = World::new().await;
+        world.provider(|provider| provider.is_openid = is_openid);
+        let world = world.replica(RESOURCE, [7; 32], |builder| builder.claims([] as [&str; 0])).await;
+        let tokens = world.tokens().await;
+        world.provider(|provider| {
+            let renewed = json!({"access_token": "next", "refresh_token": "next", "id_token": identity});
+            provider.token = Some((200, renewed));
+        });
+        assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, 200, "{is_openid}");
+        assert_eq!(world.issuer.received("/me").len(), asked, "{is_openid}");
+    }
 }
 
 /// Providers of OAuth 2 describe users at an endpoint, some of them with numbers.

@@ -161,6 +161,20 @@ async fn pushed_requests_are_bounded_by_address_and_in_total() {
     assert_eq!(push_from(&world, "203.0.113.1:1", &[]).await.status, 201);
 }
 
+/// Everyone can register clients with credentials.
+#[tokio::test]
+async fn pushed_requests_of_registered_clients_are_counted_by_address() {
+    let world = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "client_secret_post"});
+    for (count, status) in [(100, 201), (1, 429)] {
+        let client = world.register(&metadata).await.json();
+        let credentials = ["client_id", "client_secret"].map(|name| (name, client[name].as_str().unwrap()));
+        for index in 0..count {
+            assert_eq!(push(&world, &credentials).await.status, status, "{index}");
+        }
+    }
+}
+
 /// All of them may have the address of one proxy.
 #[tokio::test]
 async fn pushed_requests_of_configured_clients_are_counted_by_client() {
