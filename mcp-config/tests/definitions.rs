@@ -79,6 +79,7 @@ async fn commands_are_started_with_checked_arguments() {
         (json!({"words": ["$(id)", "a b", ";"]}), Ok("hi --count=3 $(id) a b ; --")),
         (json!({"words": ["x"], "count": 7, "name": "ada"}), Ok("hi --count=7 --name ada x --")),
         (json!({"words": ["x"], "rest": "-rf"}), Ok("hi --count=3 x -- -rf")),
+        (json!({"words": [], "count": -7}), Ok("hi --count=-7 --")),
         (json!({"words": [], "tags": []}), Ok("hi --count=3 --")),
         (json!({"words": [], "tags": ["a", "b"]}), Ok("hi --count=3 --tag a --tag b --")),
         (json!({"words": [], "tags": ["a", "--output=x"]}), Err("`tags` must not begin with `-`")),

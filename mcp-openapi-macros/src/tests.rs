@@ -187,6 +187,7 @@ fn described(operation: &Value) -> Value {
         "components": {
             "schemas": {
                 "Cat": {"type": "object", "properties": {"name": {"type": "string"}}},
+                "Either": {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]},
                 "Own": {"type": "string", "readOnly": true},
                 "Text": {"type": "string"},
             },
@@ -296,6 +297,15 @@ fn a_document_describes_operations() {
             "/input/properties/kind/enum",
             json!(["cat"]),
         ),
+        // The alternatives of an alternative have values of their own.
+        (
+            body(json!({
+                "oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Either"}],
+                "discriminator": {"propertyName": "kind"},
+            })),
+            "/input/properties/body/anyOf/1/required",
+            Value::Null,
+        ),
         (
             content(json!({"application/x-www-form-urlencoded": object, "application/json": object})),
             "/body/kind",
@@ -305,6 +315,13 @@ fn a_document_describes_operations() {
         (content(json!({"*/*": object})), "/body/media", json!("application/json")),
         // Results.
         (json!({"responses": {"201": {"content": {"application/json": object}}}}), "/output/type", json!("object")),
+        (
+            json!({"responses": {
+                "200": {"content": {"application/json": object}}, "201": {"content": {"application/json": object}},
+            }}),
+            "/output/type",
+            json!("object"),
+        ),
         (
             json!({"responses": {"200": {"content": {"application/json": object, "text/csv": {}}}}}),
             "/output",
@@ -340,13 +357,18 @@ fn references_lead_to_files_anchors_and_identifiers() {
     }
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (prefix, exact) = (path("vendor"), path("vendor/exact"));
-    let options =
-        quote!(, references = ["https://x.test/s/" => #prefix, "https://x.test/e?v=1" => #exact, "urn:e" => #exact]);
+    // The longest beginning that ends with a segment counts.
+    let options = quote!(, references = [
+        "https://x.test/" => #exact, "https://x.test/s/" => #prefix, "https://x.test/s/de" => #exact,
+        "https://x.test/e?v=1" => #exact, "urn:e" => #exact
+    ]);
     let components = "\
         plain: {$anchor: int, type: integer}\n    \
         inner: {$id: 'https://x.test/inner', $defs: {i: {type: integer}, a: {$anchor: b, type: integer}}, allOf: [{$ref: '#/$defs/i'}]}\n    \
         based: {$id: 'https://x.test/s/any', allOf: [{$ref: 'base.yaml#/one'}, {$ref: inner}]}\n    \
         nested: {$id: 'https://x.test/s/inner', type: integer}\n    \
+        outer: {$id: 'https://x.test/outer', $defs: {o: {$id: own, $defs: {i: {type: integer}}, allOf: [{$ref: '#/$defs/i'}]}}}\n    \
+        queried: {$id: 'https://x.test/s/any?of=a/b', allOf: [{$ref: 'base.yaml#/one'}]}\n    \
         local: {$id: here, type: integer}\n";
     let mut faults = Vec::new();
     for reference in [
@@ -358,6 +380,8 @@ fn references_lead_to_files_anchors_and_identifiers() {
         "#/components/schemas/inner/allOf/0",
         "#/components/schemas/based",
         "#/components/schemas/based/allOf/1",
+        "https://x.test/own",
+        "#/components/schemas/queried",
         "here",
         "https://x.test/s/base.yaml#/one",
         "https://x.test/s/base.yaml#/two",
@@ -380,6 +404,33 @@ fn references_lead_to_files_anchors_and_identifiers() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn scalars_have_the_types_of_yaml() {
+    let folder = tempfile::tempdir().unwrap();
+    for (scalar, expected) in [
+        ("18446744073709551615", "18446744073709551615"),
+        ("-9223372036854775808", "-9223372036854775808"),
+        ("+7", "7"),
+        (".5", "0.5"),
+        ("1e3", "1000.0"),
+        ("TRUE", "true"),
+        ("~", "null"),
+        ("1.2.3", "\"1.2.3\""),
+        ("0x10", "\"0x10\""),
+        ("yes", "\"yes\""),
+        ("'1'", "\"1\""),
+        ("!!str 1", "\"1\""),
+    ] {
+        let document = format!(
+            "openapi: 3.1.0\npaths:\n  /a:\n    get:\n      parameters:\n        - name: q\n          in: query\n          schema:\n            const: {scalar}\n"
+        );
+        fs::write(folder.path().join("api.yaml"), document).unwrap();
+        let file = Literal::string(folder.path().join("api.yaml").to_str().unwrap());
+        let expanded = expand(syn::parse2(quote!(library, #file)).unwrap()).to_string().replace('\\', "");
+        assert!(expanded.contains(&format!("{{\"const\":{expected}}}")), "{scalar}: {expanded}");
+    }
 }
 
 #[test]

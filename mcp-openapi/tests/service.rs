@@ -415,6 +415,7 @@ async fn responses_become_results() {
         ("elsewhere-fragment", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
         ("elsewhere-scheme", "error: 302 Found: redirects to //evil.test/, which is not followed"),
         ("hop-5", "0"),
+        ("hop-6", "error: more than 5 redirects"),
         ("loop", "error: more than 5 redirects"),
         ("short", "error: the response is incomplete: "),
         ("garbage", "error: the service cannot be reached: "),
@@ -478,6 +479,7 @@ async fn the_next_page_is_named() {
         (json!({"next_from": 1.5}), json!({"from": 1.5})),
         // The first source counts.
         (json!({"next_cursor": "a", "next_page": {"offset": "o"}}), json!({"cursor": "a"})),
+        (json!({"next": {"offset": "o", "href": "?page=2"}}), json!({"offset": "o"})),
         (json!({"next_cursor": 5}), json!({"cursor": "5"})),
         (json!({"next_untyped": "u"}), json!({"untyped": "u"})),
         (json!({"next_cursor": &longest}), json!({"cursor": &longest})),

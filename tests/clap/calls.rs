@@ -237,6 +237,11 @@ async fn no_value_is_taken_for_something_else() {
             json!({"x": ["a", "b"], "y": "c"}),
             "-- a b ; c",
         ),
+        (
+            leaf(vec![Arg::new("x").action(ArgAction::Append).value_terminator("--"), Arg::new("y")]),
+            json!({"x": ["a", "b"], "y": "-c"}),
+            "a b -- -c",
+        ),
         // A delimiter within a value.
         (
             leaf(vec![option("1..").action(ArgAction::Append).value_delimiter(',')]),
