@@ -113,12 +113,22 @@ fn keywords_accept_valid_and_reject_invalid_values() {
             &["{\"k\":1,\"b\":1}", "{}"],
         ),
         (json!({"then": false}), &["1"], &[]),
+        (
+            json!({"allOf": [{"unevaluatedItems": false}], "unevaluatedProperties": false}),
+            &["{}", "[]"],
+            &["{\"a\":1}", "[1]"],
+        ),
         (json!({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "integer"}}}), &["1"], &["\"a\""]),
         (json!({"$ref": "#here", "$defs": {"x": {"$anchor": "here", "type": "integer"}}}), &["1"], &["\"a\""]),
         (
             json!({"type": "object", "properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}, "required": ["v"]}),
             &["{\"v\":1,\"next\":{\"v\":2,\"next\":null}}"],
             &["{\"v\":1,\"next\":{\"next\":{\"v\":1}}}"],
+        ),
+        (
+            json!({"$id": "https://example.com/a", "$ref": "../../c", "$defs": {"x": {"$id": "/c", "type": "integer"}}}),
+            &["1"],
+            &["\"a\""],
         ),
         (json!({"allOf": [{"items": {"type": "string"}}], "$ref": "#/allOf/0"}), &["[\"a\"]"], &["[1]"]),
         // Without a dynamic anchor at its target, the reference is an ordinary one.
@@ -165,7 +175,7 @@ fn messages_explain_violations() {
         "properties": {
             "any": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
             "closed": {"anyOf": [
-                {"properties": {"a": {"type": "integer"}, "b": {}}, "additionalProperties": false},
+                {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "additionalProperties": false},
                 {"properties": {"a": {"type": "integer"}, "c": {}, "d": {}}, "additionalProperties": false},
             ]},
             "color": {"type": "string", "pattern": "^#"},
@@ -231,6 +241,10 @@ fn messages_explain_violations() {
         (r#"{"any":true}"#, &["`any`: true must be an integer or a string"]),
         // Only one of the alternatives has `b`.
         (r#"{"closed":{"a":"x","b":1}}"#, &["`closed.a`: \"x\" must be an integer"]),
+        (
+            r#"{"closed":{"a":"x","b":"y"}}"#,
+            &["`closed.a`: \"x\" must be an integer", "`closed.b`: \"y\" must be an integer"],
+        ),
         (
             r#"{"shape":{"kind":"circl","r":1}}"#,
             &[r#"`shape.kind`: "circl" must be one of "circle", "square" (did you mean "circle"?)"#],

@@ -549,7 +549,10 @@ fn outputs_keep_null_and_are_wrapped_in_objects() {
     assert!(Checker::compile(&wrapped).unwrap().accepts(r#"{"result":[]}"#));
 
     let moved = wrap(
-        json!({"anyOf": [{"type": "null"}, {"items": {"$ref": "#"}}, {"$ref": "#/anyOf/0"}, {"$ref": "#a"}, {"$ref": "#/anyOf/1/$defs/b"}]}),
+        json!({"anyOf": [
+            {"type": "null"}, {"items": {"$ref": "#"}}, {"$ref": "#/anyOf/0"}, {"$ref": "#a"}, {"$ref": "#/anyOf/1/$defs/b"},
+            {"$id": "urn:own", "items": {"$ref": "#"}},
+        ]}),
         "result",
     );
     assert_eq!(
@@ -560,6 +563,7 @@ fn outputs_keep_null_and_are_wrapped_in_objects() {
             {"$ref": "#/properties/result/anyOf/0"},
             {"$ref": "#a"},
             {"$ref": "#/properties/result/anyOf/1/$defs/b"},
+            {"$id": "urn:own", "items": {"$ref": "#"}},
         ])
     );
 }
