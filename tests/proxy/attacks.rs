@@ -112,6 +112,7 @@ async fn schemas_of_older_drafts_are_translated_below_every_property() {
     let value = json!({"items": ["x"], "additionalItems": 1});
     properties
         .insert("value".to_owned(), json!({"enum": [value], "const": value, "default": value, "examples": [value]}));
+    properties.insert("open".to_owned(), json!({"type": "array", "items": [{"type": "string"}]}));
     let mut old = tool("old");
     old["inputSchema"] = json!({
         "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties,
@@ -131,6 +132,9 @@ async fn schemas_of_older_drafts_are_translated_below_every_property() {
             assert_eq!(result.text().contains(&format!("`{name}")), is_refused, "{name} {value}: {}", result.text());
         }
     }
+    // Further items are allowed unless a schema says otherwise.
+    let result = client.call("up_old", json!({"open": ["x", 1]})).await.unwrap();
+    assert!(!result.text().contains("`open"), "{}", result.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,7 +337,10 @@ async fn required_pages_that_are_valid_pass() {
         ("seventeen", (0..17).map(page).collect(), 16),
         (
             "mixed",
-            json!([5, {"mode": "form", "message": "m"}, page(0), {"mode": "url", "message": "m"}, long, page(1)]),
+            json!([
+                5, {"mode": "form", "url": "https://example.com/9", "message": "m"}, page(0),
+                {"mode": "url", "message": "m"}, long, page(1),
+            ]),
             2,
         ),
         ("long messages", json!([page_with(0, 4096), page_with(9, 4097), page(1)]), 2),
@@ -492,8 +499,9 @@ async fn texts_of_an_upstream_are_printable() {
             "capabilities": {"tools": {}, "prompts": {}, "logging": {}},
         })),
         "prompts/list" => Reply::Result(json!({"prompts": [
-            {"name": "p", "description": ODD, "arguments": [{"name": "a", "description": ODD}]}
+            {"name": "p", "description": ODD, "arguments": [{"name": "a", "description": ODD}]}, {"name": "q"}
         ]})),
+        "prompts/get" if params["name"] == "q" => Reply::Result(json!({"description": ODD, "messages": []})),
         "prompts/get" => Reply::Error(json!({"code": -32000, "message": ODD, "data": {"detail": [ODD]}})),
         "tools/call" => {
             let notification = |method: &str, params: Value| {
@@ -522,6 +530,7 @@ async fn texts_of_an_upstream_are_printable() {
     let texts = [
         ("tools", format!("{:?}", client.request("tools/list", json!({})).await.unwrap()), 4),
         ("prompts", format!("{:?}", client.request("prompts/list", json!({})).await.unwrap()), 2),
+        ("a prompt", format!("{:?}", client.request("prompts/get", json!({"name": "q"})).await.unwrap()), 1),
         ("an error", format!("{:?}", client.request("prompts/get", json!({"name": "p"})).await.unwrap_err()), 2),
         ("progress", format!("{:?}", progress[0].message), 1),
         ("a log message", format!("{:?} {:?}", logged[0].logger, logged[0].data), 2),
