@@ -83,7 +83,13 @@ impl Answers {
     ///
     /// Fails if an answer of the command line is invalid, if there is neither an answer nor a terminal, and on Ctrl-C.
     pub(crate) async fn answer(&self, question: ElicitRequestParams) -> Result<ElicitResult, Failure> {
-        let given = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let given = {
+            let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+            // The fields of a form are no consent to visit a page.
+            let is_for_form = matches!(replies.front(), Some(Reply::Accept(form)) if !form.is_empty());
+            let is_page = matches!(question, ElicitRequestParams::UrlElicitationParams { .. });
+            if is_page && is_for_form { None } else { replies.pop_front() }
+        };
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reply = match (question, given) {
             (_, Some(reply @ (Reply::Decline | Reply::Cancel))) => reply,
@@ -96,12 +102,16 @@ impl Answers {
                     _ => self.form(&server, message, schema).await?,
                 }
             }
-            (ElicitRequestParams::UrlElicitationParams { .. }, Some(_)) => Reply::Consent,
+            (ElicitRequestParams::UrlElicitationParams { message, url, .. }, Some(_)) => {
+                terminal::show_page(&server, &message, &url);
+                Reply::Consent
+            }
             (ElicitRequestParams::UrlElicitationParams { message, url, .. }, None) if in_terminal() => {
                 run_prompt(move || terminal::url(&server, &message, &url)).await?
             }
             (ElicitRequestParams::UrlElicitationParams { message, url, .. }, None) => {
                 return Err(Failure::usage(format_args!("the server asks the user to visit `{url}`: {message}"))
+                    .help_if(terminal::host_warning(&url))
                     .help("visit it and add `--answer-json '{}'`, or add `--answer-json decline`"));
             }
             _ => Reply::Decline,

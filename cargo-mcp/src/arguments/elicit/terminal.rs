@@ -5,6 +5,7 @@ use std::{fmt::Display, sync::Arc};
 use inquire::{Confirm, InquireError, MultiSelect, Select, Text, list_option::ListOption, validator::Validation};
 use rmcp::model::{ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
+use url::{Position, Url};
 
 use super::check_field;
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
         schema::{Choice, Schema, display_value},
     },
     failure::Failure,
-    output::{DIM, NAME, errln, escape, escape_line},
+    output::{DIM, NAME, WARNING, errln, escape, escape_line},
 };
 
 fn prompt_failure(error: InquireError) -> Failure {
@@ -71,13 +72,8 @@ pub(crate) fn form(
 /// Asks the user to visit a page.
 pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failure> {
     const OPEN: &str = "Open it in the browser";
-    print_question(server, message);
-    errln!("  {url}");
-    let parsed = url::Url::parse(url).ok();
-    let web = parsed.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
-    if let Some(host) = web.and_then(url::Url::host_str) {
-        errln!("  {DIM}at{DIM:#} {NAME}{host}{NAME:#}");
-    }
+    show_page(server, message, url);
+    let web = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let choices = ["I will open it myself", DECLINE, CANCEL];
     let choices: Vec<&'static str> = web.map(|_| OPEN).into_iter().chain(choices).collect();
     match menu(&choices)? {
@@ -91,6 +87,32 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
         CANCEL => Ok(Reply::Cancel),
         _ => Ok(Reply::Consent),
     }
+}
+
+/// Shows a page before the user consents to visit it.
+pub(crate) fn show_page(server: &str, message: &str, url: &str) {
+    print_question(server, message);
+    errln!("  {}", escape_line(url));
+    if let Some(host) = Url::parse(url).ok().as_ref().and_then(Url::host_str) {
+        errln!("  {DIM}at{DIM:#} {NAME}{host}{NAME:#}");
+    }
+    if let Some(warning) = host_warning(url) {
+        errln!("  {WARNING}warning{WARNING:#}: {warning}");
+    }
+}
+
+/// Returns a warning if the host of a URL may be mistaken for another one.
+pub(crate) fn host_warning(given: &str) -> Option<String> {
+    let url = Url::parse(given).ok()?;
+    let host = url.host_str()?;
+    let is_as_given = given.to_ascii_lowercase().starts_with(&url[..Position::BeforePath]);
+    let warnings = [
+        (host.split('.').any(|label| label.starts_with("xn--")), "contains characters that may look like others"),
+        (url.authority().contains('@'), "is not the text before the `@`"),
+        (!is_as_given, "is spelled differently in the URL"),
+    ];
+    let (_, warning) = warnings.into_iter().find(|(applies, _)| *applies)?;
+    Some(format!("the host `{host}` {warning}"))
 }
 
 fn print_question(server: &str, message: &str) {
@@ -297,6 +319,44 @@ impl From<Reply> for ElicitResult {
             Reply::Consent => Self::new(ElicitationAction::Accept),
             Reply::Decline => Self::new(ElicitationAction::Decline),
             Reply::Cancel => Self::new(ElicitationAction::Cancel),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_warning;
+
+    #[test]
+    fn hosts_that_may_be_mistaken_are_recognized() {
+        for (url, warning) in [
+            ("https://example.com", ""),
+            ("HTTPS://Example.com:443/a@b?c=xn--d", ""),
+            ("http://127.0.0.1:8080/", ""),
+            ("http://[::1]:8080/", ""),
+            ("https://fooxn--bar.example.com/", ""),
+            ("mailto:a@example.com", ""),
+            ("no URL", ""),
+            (
+                "https://xn--exmple-cua.com/",
+                "the host `xn--exmple-cua.com` contains characters that may look like others",
+            ),
+            ("https://id.XN--exmple-cua.com/", "`id.xn--exmple-cua.com` contains"),
+            ("https://ex\u{e4}mple.com/", "`xn--exmple-cua.com` contains"),
+            ("https://example.com@evil.example/", "the host `evil.example` is not the text before the `@`"),
+            ("https://:secret@evil.example/", "is not the text"),
+            ("custom://ex\u{e4}mple.com/", "the host `ex%C3%A4mple.com` is spelled differently in the URL"),
+            // These characters are replaced, and do not end the host.
+            ("https://\u{ff45}xample.com/", "`example.com` is spelled"),
+            ("https://example.com\u{3002}evil.example/", "`example.com.evil.example` is spelled"),
+            ("https://example.com\n.evil.example/", "`example.com.evil.example` is spelled"),
+            ("https://%65xample.com/", "`example.com` is spelled"),
+            ("http://2130706433/", "`127.0.0.1` is spelled"),
+            ("https:example.com/", "`example.com` is spelled"),
+        ] {
+            let found = host_warning(url);
+            assert_eq!(found.is_some(), !warning.is_empty(), "{url:?}: {found:?}");
+            assert!(found.unwrap_or_default().contains(warning), "{url:?}");
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::{
 };
 
 /// Returns servers that ask the user to visit a page and return the reply, one per revision.
-fn url_elicitation_scripts() -> [Vec<String>; 2] {
-    let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"1"}"#;
+fn url_elicitation_scripts(url: &str) -> [Vec<String>; 2] {
+    let page = format!(r#"{{"mode":"url","message":"Sign in","url":"{url}","elicitationId":"1"}}"#);
     let request =
         format!(r#"echo '{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{page}}}'; read a; "#);
     let result = format!(
@@ -26,17 +26,31 @@ fn url_elicitation_scripts() -> [Vec<String>; 2] {
 
 #[test]
 fn a_page_is_visited_only_with_consent() {
-    for script in url_elicitation_scripts() {
+    for script in url_elicitation_scripts("https://example.com/a?b=c") {
         let script: Vec<&str> = script.iter().map(String::as_str).collect();
         let args = |options: &[&'static str]| [&["call", "it"], options, &script].concat();
-        for (answer, expected) in [("{}", "accept\n"), ("decline", "decline\n"), ("cancel", "cancel\n")] {
-            assert_eq!(run(&args(&["--answer-json", answer])).expect_success(), expected);
+        let page = "script asks: Sign in\n  https://example.com/a?b=c\n  at example.com\n";
+        for (answer, expected, shown) in
+            [("{}", "accept\n", page), ("decline", "decline\n", ""), ("cancel", "cancel\n", "")]
+        {
+            let done = run(&args(&["--answer-json", answer]));
+            assert_eq!((&*done.stdout, &*done.stderr), (expected, shown));
         }
-        assert_eq!(
-            run(&args(&[])).expect_failure(2),
-            "error: the server asks the user to visit `https://example.com/a?b=c`: Sign in\n\
-             help: visit it and add `--answer-json '{}'`, or add `--answer-json decline`\n"
-        );
+        for options in [&["--answer-json", r#"{"name": "Ann"}"#][..], &[]] {
+            assert_eq!(
+                run(&args(options)).expect_failure(2),
+                "error: the server asks the user to visit `https://example.com/a?b=c`: Sign in\n\
+                 help: visit it and add `--answer-json '{}'`, or add `--answer-json decline`\n"
+            );
+        }
+        // The answer to a form is kept for a form.
+        let mut terminal = Terminal::start(&args(&["--answer-json", r#"{"name": "Ann"}"#]));
+        terminal.wait_for("https://example.com/a?b=c");
+        terminal.wait_for("Open it in the browser");
+        terminal.send_keys(&format!("{DOWN}{ENTER}"));
+        terminal.wait_for("note: `the last 1 of --answer-json` was not used");
+        terminal.wait_for("accept");
+        assert_eq!(terminal.exit_code(), 0);
         for (keys, expected) in [(DOWN.to_owned(), "accept"), (DOWN.repeat(2), "decline"), (DOWN.repeat(3), "cancel")] {
             let mut terminal = Terminal::start(&args(&[]));
             terminal.wait_for("script asks: Sign in");
@@ -47,6 +61,22 @@ fn a_page_is_visited_only_with_consent() {
             terminal.wait_for(expected);
             assert_eq!(terminal.exit_code(), 0);
         }
+    }
+}
+
+#[test]
+fn a_host_that_may_deceive_is_marked_before_consent() {
+    let url = "https://example.com@xn--exmple-cua.com/";
+    let warning = "the host `xn--exmple-cua.com` contains characters that may look like others\n";
+    for script in url_elicitation_scripts(url) {
+        let script: Vec<&str> = script.iter().map(String::as_str).collect();
+        let consented = run(&[&["call", "it", "--answer-json", "{}"][..], &script].concat());
+        assert_eq!(
+            consented.stderr,
+            format!("script asks: Sign in\n  {url}\n  at xn--exmple-cua.com\n  warning: {warning}")
+        );
+        let asked = run(&[&["call", "it"][..], &script].concat()).expect_failure(2);
+        assert!(asked.contains(&format!("help: {warning}")), "{asked}");
     }
 }
 
