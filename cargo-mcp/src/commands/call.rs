@@ -14,11 +14,12 @@ use crate::{
     arguments::{
         coerce::{ArgumentErrors, ArgumentWords, arguments},
         exact,
-        schema::Schema,
+        schema::{Schema, compile},
     },
     content::Files,
     failure::{Failure, find},
     host::HostArgs,
+    output::escape_line,
     session::{
         NamedServer, RequestOptions, Round, Rounds, Session, SessionArgs, missing_capability_help, print_raw,
         rejection, with,
@@ -75,6 +76,9 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         })?;
         let arguments = tool_arguments(tool, &args.words, json)?;
         let result = call(session, tool, arguments, args.task).await?;
+        if let Some(warning) = schema_warning(tool, &result) {
+            session.host().console.line(&escape_line(&warning));
+        }
         session.host().finish();
         print(session, tool, &result, &args)
     })
@@ -170,6 +174,15 @@ pub(super) async fn call(
             Err(error) => return Err(rejection(session, &what, error)),
         }
     }
+}
+
+/// Returns a warning if the structured content of a result violates the schema that its tool declares.
+fn schema_warning(tool: &Tool, result: &CallToolResult) -> Option<String> {
+    let schema = Value::Object(tool.output_schema.as_deref()?.clone());
+    let structured = result.structured_content.as_ref().filter(|_| result.is_error != Some(true))?;
+    let error = compile(&schema).ok()?.validate(structured).err()?;
+    let (path, violation) = (error.instance_path(), error.masked());
+    Some(format!("warning: `{}`: invalid `structuredContent{path}`: {violation}", tool.name))
 }
 
 fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -> Result<(), Failure> {

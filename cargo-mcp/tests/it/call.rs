@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{CommandOutput, cargo_mcp, repository, run},
-    examples::example,
+    examples::{example, listed_server},
     servers::{HttpServer, respond_to_call, script},
     terminal::Terminal,
 };
@@ -125,6 +125,31 @@ fn structured_content_is_printed_as_json() {
     for (revision, expected) in [("2026-07-28", json!([])), ("2025-06-18", json!({"result": []}))] {
         let found = call("notes", &["search_notes", "query=x", "--revision", revision]).expect_success();
         assert_eq!(serde_json::from_str::<Value>(&found).expect("JSON"), expected);
+    }
+}
+
+#[test]
+fn structured_content_that_violates_its_schema_is_reported() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("server.json");
+    let schema = json!({"type": "object", "properties": {"celsius": {"type": "number"}}});
+    let warning = "warning: `it`: invalid `structuredContent/celsius`: value is not of type \"number\"\n";
+    for (celsius, is_error, expected) in
+        [(json!(3), false, ""), (json!("warm"), false, warning), (json!("warm"), true, "")]
+    {
+        let result = json!({"content": [], "structuredContent": {"celsius": celsius}, "isError": is_error});
+        let server = json!({
+            "tools": [{"name": "it", "inputSchema": {"type": "object"}, "outputSchema": schema}],
+            "responses": {"tools/call": {"result": result}},
+        });
+        fs::write(&file, server.to_string()).expect("the file is written");
+        for options in [&["--raw"][..], &[]] {
+            let server = ["--", listed_server(), file.to_str().expect("UTF-8")];
+            let done = run(&[&["call", "it", "--revision", "2025-11-25"], options, &server].concat());
+            assert_eq!(done.code, Some(i32::from(is_error)), "{done:?}");
+            assert!(done.stdout.contains("celsius"), "{done:?}");
+            assert_eq!(done.stderr.split_once("error: ").map_or(&*done.stderr, |(before, _)| before), expected);
+        }
     }
 }
 
