@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
     StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -328,10 +329,17 @@ fn is_http_error(status: StatusCode, response: &Value) -> bool {
 fn add_mirrored_headers(headers: &mut HeaderMap, message: &Value) {
     let name = message["params"]["name"].as_str().or(message["params"]["uri"].as_str());
     for (header, value) in [("mcp-method", message["method"].as_str()), ("mcp-name", name)] {
-        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+        if let Some(value) = value.and_then(|value| HeaderValue::try_from(encode_header_value(value)).ok()) {
             headers.insert(header, value);
         }
     }
+}
+
+/// Encodes a value that a header cannot contain, or that looks like an encoded one.
+fn encode_header_value(value: &str) -> String {
+    let is_plain = value.trim() == value && value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let is_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    if is_plain && !is_encoded { value.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(value)) }
 }
 
 /// Reads events until one contains the response to a request, or any response if `id` is `None`.
@@ -379,6 +387,27 @@ mod tests {
         ] {
             let events = EventReader::new(axum::body::Body::from(text.clone()));
             assert_eq!(read_response_event(events, Some(&id)).await.ok().as_ref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_encoded_in_headers() {
+        for (name, expected) in [
+            ("us-west1", "us-west1"),
+            ("a b", "a b"),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ("=?base64?literal", "=?base64?literal"),
+        ] {
+            for member in ["name", "uri"] {
+                let mut headers = HeaderMap::new();
+                let message = json!({"method": "tools/call", "params": {(member): name}});
+                add_mirrored_headers(&mut headers, &message);
+                assert_eq!(headers["mcp-method"], "tools/call");
+                assert_eq!(headers.get("mcp-name").unwrap(), expected, "{name:?}");
+            }
         }
     }
 
