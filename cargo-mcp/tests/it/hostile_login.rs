@@ -36,6 +36,11 @@ impl Server {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let Some(request) = read(&stream) else { continue };
                 let target = request.split(" HTTP/").next().unwrap_or_default();
+                let accepts = |kind: &str| {
+                    request.lines().any(|line| line.to_ascii_lowercase().starts_with("accept:") && line.contains(kind))
+                };
+                let is_complete = accepts("application/json") && accepts("text/event-stream");
+                assert!(target != MESSAGE || is_complete, "{request}");
                 let response = respond(&own, target);
                 recorded.lock().unwrap().push(request);
                 let _ = stream.write_all(response.as_bytes());

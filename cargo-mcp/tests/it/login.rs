@@ -112,18 +112,24 @@ fn the_reason_of_a_denial_is_reported() {
 
 #[test]
 fn a_known_client_is_not_registered() {
-    let mut behaviour = Behaviour::default();
-    behaviour.issuer["registration_endpoint"] = Value::Null;
-    behaviour.issuer["client_id_metadata_document_supported"] = true.into();
-    let server = ProtectedServer::start(behaviour);
-    let url = server.url();
-    let login = |options: &[&str]| {
-        let user = User { home: tempfile::tempdir().expect("a directory") };
-        user.run(&[&["login", &url], options].concat())
-    };
-    login(&[]).expect_failure(3);
-    login(&["--client-id", "client"]).expect_success();
-    login(&["--client-metadata", "https://client.example/metadata.json"]).expect_success();
+    for has_registration in [false, true] {
+        let mut behaviour = Behaviour::default();
+        if !has_registration {
+            behaviour.issuer["registration_endpoint"] = Value::Null;
+        }
+        behaviour.issuer["client_id_metadata_document_supported"] = true.into();
+        let server = ProtectedServer::start(behaviour);
+        let url = server.url();
+        let login = |options: &[&str]| {
+            let user = User { home: tempfile::tempdir().expect("a directory") };
+            user.run(&[&["login", &url], options].concat())
+        };
+        login(&["--client-id", "client"]).expect_success();
+        login(&["--client-metadata", "https://client.example/metadata.json"]).expect_success();
+        assert_eq!(server.state().registered, 0);
+        assert_eq!(login(&[]).code, Some(if has_registration { 0 } else { 3 }));
+        assert_eq!(server.state().registered, usize::from(has_registration));
+    }
 }
 
 /// A token of the command line is sent instead of that of the login.

@@ -37,6 +37,8 @@ pub(crate) struct Behaviour {
     pub(crate) accepts_query: bool,
     /// The error that the redirect carries, if any.
     pub(crate) denial: Option<&'static str>,
+    /// The `iss` of redirects, if any.
+    pub(crate) response_issuer: Option<&'static str>,
     /// The type and the scopes of tokens, if not those that were requested.
     pub(crate) token_type: &'static str,
     pub(crate) granted: Option<&'static str>,
@@ -66,6 +68,7 @@ impl Default for Behaviour {
             accepts: |token| token == "valid",
             accepts_query: false,
             denial: None,
+            response_issuer: None,
             token_type: "Bearer",
             granted: None,
             lifetime: 3600,
@@ -87,6 +90,8 @@ pub(crate) struct State {
     pub(crate) behaviour: Behaviour,
     /// The scopes of each authorization request.
     pub(crate) requested: Vec<String>,
+    /// The number of clients that were registered.
+    pub(crate) registered: usize,
     /// The number of tokens that were refreshed.
     pub(crate) refreshed: usize,
     /// The scopes of valid access tokens, of refresh tokens and of authorization codes.
@@ -153,11 +158,14 @@ async fn respond(state: Arc<Mutex<State>>, origin: String, request: Request) -> 
         }
         (&Method::POST, "/register") => {
             let mut client: Value = serde_json::from_slice(&body).expect("client metadata");
+            let grants = client["grant_types"].as_array().expect("a list");
+            assert!(grants.contains(&"refresh_token".into()), "{grants:?}");
             client["client_id"] = "a client".into();
+            state.registered += 1;
             (StatusCode::CREATED, [("content-type", "application/json")], client.to_string()).into_response()
         }
-        (&Method::GET, "/authorize") => authorize(&mut state, &fields(query.as_bytes())),
-        (&Method::POST, "/token") => token(&mut state, &fields(&body)),
+        (&Method::GET, "/authorize") => authorize(&mut state, &origin, &fields(query.as_bytes())),
+        (&Method::POST, "/token") => token(&mut state, &origin, &fields(&body)),
         (&Method::POST, "/mcp") => mcp(&state, &origin, &parts.headers, &fields(query.as_bytes()), &body),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     }
@@ -168,12 +176,16 @@ fn fields(text: &[u8]) -> BTreeMap<String, String> {
 }
 
 /// Redirects a user, who consents to everything unless the behaviour denies it.
-fn authorize(state: &mut State, request: &BTreeMap<String, String>) -> Response {
+fn authorize(state: &mut State, origin: &str, request: &BTreeMap<String, String>) -> Response {
     assert_eq!(request["code_challenge_method"], "S256");
+    assert_eq!(request["resource"], format!("{origin}/mcp"));
     let scopes = request.get("scope").cloned().unwrap_or_default();
     state.requested.push(scopes.clone());
     let mut redirection = Url::parse(&request["redirect_uri"]).expect("a URL");
     redirection.query_pairs_mut().append_pair("state", &request["state"]);
+    if let Some(issuer) = state.behaviour.response_issuer {
+        redirection.query_pairs_mut().append_pair("iss", &issuer.replace("{origin}", origin));
+    }
     match state.behaviour.denial {
         Some(error) => {
             redirection.query_pairs_mut().append_pair("error", error).append_pair("error_description", "not today");
@@ -187,7 +199,8 @@ fn authorize(state: &mut State, request: &BTreeMap<String, String>) -> Response 
 }
 
 /// Exchanges a code or a refresh token, each of which is valid once.
-fn token(state: &mut State, request: &BTreeMap<String, String>) -> Response {
+fn token(state: &mut State, origin: &str, request: &BTreeMap<String, String>) -> Response {
+    assert_eq!(request["resource"], format!("{origin}/mcp"));
     let is_refresh = request["grant_type"] == "refresh_token";
     let given = &request[if is_refresh { "refresh_token" } else { "code" }];
     let (status, body) = match state.granted.remove(given) {
@@ -212,6 +225,8 @@ fn token(state: &mut State, request: &BTreeMap<String, String>) -> Response {
 
 /// Responds as a server of 2025-11-25 with the tools `read` and `write`, a prompt and a resource.
 fn mcp(state: &State, origin: &str, headers: &HeaderMap, query: &BTreeMap<String, String>, body: &Bytes) -> Response {
+    let accepted = headers["accept"].to_str().expect("text");
+    assert!(accepted.contains("application/json") && accepted.contains("text/event-stream"), "{accepted}");
     let header = headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let in_query = query.get("access_token").filter(|_| state.behaviour.accepts_query);
     let scopes = header.or(in_query.map(|token| &**token)).and_then(|token| match state.granted.get(token) {
