@@ -10,6 +10,7 @@ use url::Url;
 
 use super::{
     browser::{Callback, parameter},
+    challenge::{Challenge, parse},
     http::{is_secure, manager},
     store::TokenStore,
 };
@@ -142,7 +143,7 @@ pub(super) fn authorization_failure(url: &str, error: &AuthError) -> Failure {
     }
 }
 
-/// Sends a request without a token. Returns the challenge of the response, if it contains one.
+/// Sends a request without a token. Returns the header that asks for a token, or else the first challenge.
 async fn challenge(url: &str) -> Result<Option<String>, Failure> {
     // Valid in every revision, and without effect.
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -164,6 +165,8 @@ async fn challenge(url: &str) -> Result<Option<String>, Failure> {
         ))
         .help("check the path, or call it without logging in"));
     }
-    let challenge = response.headers().get(WWW_AUTHENTICATE);
-    Ok(challenge.and_then(|value| value.to_str().ok()).map(str::to_owned))
+    let headers = response.headers().get_all(WWW_AUTHENTICATE);
+    let headers: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
+    let accepts_tokens = |header: &&&str| parse(header).is_some_and(|all| all.iter().any(Challenge::accepts_tokens));
+    Ok(headers.iter().find(accepts_tokens).or(headers.first()).map(|header| (*header).to_owned()))
 }

@@ -4,6 +4,7 @@
 //! command-line program needs: a browser, a place for tokens, and a second round when a call needs more scopes.
 
 mod browser;
+pub(crate) mod challenge;
 mod client;
 mod http;
 mod login;

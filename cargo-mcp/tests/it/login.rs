@@ -110,6 +110,24 @@ fn the_reason_of_a_denial_is_reported() {
     assert!(!user.token_file().exists());
 }
 
+/// Proxies add challenges of other schemes.
+#[test]
+fn the_challenge_for_tokens_is_found_among_others() {
+    for challenge in [
+        "Bearer scope=\"notes:read\"\nBasic realm=\"notes\"",
+        "Basic realm=\"notes\"\nBearer scope=\"notes:read\"",
+        "Basic realm=\"notes\nNegotiate, Bearer scope=\"notes:read\"",
+        // No header is valid, so the first one counts.
+        "Bearer scope=\"notes:read\" x=y\nBasic realm=\"",
+    ] {
+        let server = ProtectedServer::start(Behaviour { refusal: (401, Some(challenge)), ..Behaviour::default() });
+        let user = User { home: tempfile::tempdir().expect("a directory") };
+        let done = user.run(&["login", &server.url()]);
+        assert_eq!(done.code, Some(0), "{challenge}: {done:?}");
+        assert_eq!(server.state().requested, ["notes:read"], "{challenge}");
+    }
+}
+
 #[test]
 fn a_known_client_is_not_registered() {
     for has_registration in [false, true] {

@@ -3,7 +3,6 @@
 //! See [Authorization](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization).
 
 mod access_tokens;
-mod challenge;
 mod metadata;
 mod probe;
 
@@ -14,6 +13,7 @@ use url::Url;
 
 use super::codes::{self, Findings, Subject};
 use crate::{
+    authorization::challenge,
     failure::Failure,
     target::{Target, bearer},
 };

@@ -4,26 +4,26 @@
 
 /// A scheme with its parameters.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Challenge {
-    pub(super) scheme: String,
+pub(crate) struct Challenge {
+    pub(crate) scheme: String,
     /// Names in lower case, and values.
     parameters: Vec<(String, String)>,
 }
 
 impl Challenge {
     /// Returns the value of a parameter.
-    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
     /// Returns whether the client may respond with an access token.
-    pub(super) fn accepts_tokens(&self) -> bool {
+    pub(crate) fn accepts_tokens(&self) -> bool {
         ["Bearer", "DPoP"].iter().any(|scheme| self.scheme.eq_ignore_ascii_case(scheme))
     }
 }
 
 /// Parses the value of the header. Returns `None` if it is malformed.
-pub(super) fn parse(header: &str) -> Option<Vec<Challenge>> {
+pub(crate) fn parse(header: &str) -> Option<Vec<Challenge>> {
     let mut challenges: Vec<Challenge> = Vec::new();
     let mut rest = header;
     loop {
