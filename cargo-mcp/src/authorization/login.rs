@@ -4,7 +4,8 @@ use std::{error::Error as _, time::Duration};
 
 use reqwest::header::WWW_AUTHENTICATE;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadataResolution, AuthorizationRequest, AuthorizationSession,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution, AuthorizationRequest,
+    AuthorizationSession,
 };
 use url::Url;
 
@@ -62,7 +63,7 @@ pub(crate) async fn login(login: &Login) -> Result<Vec<String>, Failure> {
     })?;
 
     let mut manager = manager(&login.url, store.clone()).await.map_err(failed)?;
-    discover(&mut manager, challenge.as_deref()).await.map_err(failed)?;
+    let metadata = discover(&mut manager, challenge.as_deref()).await.map_err(failed)?;
     let mut request = AuthorizationRequest::new(&*callback.redirect_uri)
         .with_client_name("cargo mcp")
         .with_scopes(&login.scope)
@@ -78,12 +79,12 @@ pub(crate) async fn login(login: &Login) -> Result<Vec<String>, Failure> {
         .authorize(session.get_authorization_url(), Duration::from_secs(login.timeout))
         .await
         .map_err(|error| Failure::connection(format_args!("cannot log in to `{}`: {error}", login.url)))?;
-    finish(&session, &redirected).await.map_err(failed)?;
+    finish(&session, metadata, &redirected).await.map_err(failed)?;
     let stored = store.get().ok().flatten();
     Ok(stored.map(|stored| stored.granted_scopes).unwrap_or_default())
 }
 
-/// Finds the authorization server of a server. Returns its issuer.
+/// Finds the authorization server of a server. Returns its metadata.
 ///
 /// # Errors
 ///
@@ -93,7 +94,7 @@ pub(crate) async fn login(login: &Login) -> Result<Vec<String>, Failure> {
 pub(super) async fn discover(
     manager: &mut AuthorizationManager,
     challenge: Option<&str>,
-) -> Result<Option<String>, AuthError> {
+) -> Result<AuthorizationMetadata, AuthError> {
     let AuthorizationMetadataResolution { metadata, source, .. } =
         manager.resolve_metadata_from_challenge(challenge).await?;
     for (name, url) in [("authorization", &metadata.authorization_endpoint), ("token", &metadata.token_endpoint)] {
@@ -108,9 +109,19 @@ pub(super) async fn discover(
     if source.is_discovered() && !metadata.code_challenge_methods_supported.as_ref().is_some_and(has_pkce) {
         return Err(AuthError::PkceUnsupported);
     }
-    let issuer = metadata.issuer.clone();
-    manager.set_metadata(metadata);
-    Ok(issuer)
+    manager.set_metadata(metadata.clone());
+    Ok(metadata)
+}
+
+/// Checks that an authorization server is the server at which the client is registered. Another server must receive
+/// neither its refresh tokens nor its codes. A server without metadata, which is its own authorization server, has no
+/// issuer.
+pub(super) fn check_issuer(known: Option<String>, found: Option<String>) -> Result<(), AuthError> {
+    if found == known {
+        return Ok(());
+    }
+    let [expected_issuer, received_issuer] = [known, found].map(|issuer| issuer.unwrap_or_else(|| "none".to_owned()));
+    Err(AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer })
 }
 
 /// Exchanges the code of an authorization response for tokens, which the manager stores.
@@ -118,7 +129,17 @@ pub(super) async fn discover(
 /// # Errors
 ///
 /// Fails if the response is an error or belongs to another issuer, or if the authorization server rejects the code.
-pub(super) async fn finish(session: &AuthorizationSession, redirected: &Url) -> Result<(), AuthError> {
+pub(super) async fn finish(
+    session: &AuthorizationSession,
+    metadata: AuthorizationMetadata,
+    redirected: &Url,
+) -> Result<(), AuthError> {
+    // Another server chooses the text of its errors, which must not be shown.
+    let issuer = parameter(redirected.as_str(), "iss");
+    let is_advertised = metadata.additional_fields.get("authorization_response_iss_parameter_supported");
+    if issuer.is_some() || is_advertised.is_some_and(|value| value == true) {
+        check_issuer(metadata.issuer, issuer)?;
+    }
     if let Some(error) = parameter(redirected.as_str(), "error") {
         let description = parameter(redirected.as_str(), "error_description");
         let description = description.map(|text| format!(" ({text})")).unwrap_or_default();
@@ -169,4 +190,25 @@ async fn challenge(url: &str) -> Result<Option<String>, Failure> {
     let headers: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
     let accepts_tokens = |header: &&&str| parse(header).is_some_and(|all| all.iter().any(Challenge::accepts_tokens));
     Ok(headers.iter().find(accepts_tokens).or(headers.first()).map(|header| (*header).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_issuer;
+
+    #[test]
+    fn tokens_belong_to_one_authorization_server() {
+        for (stored, found, is_accepted) in [
+            (Some("https://a"), Some("https://a"), true),
+            (None, None, true),
+            (Some("https://a"), Some("https://b"), false),
+            (Some("https://a"), Some("https://a/"), false),
+            (Some("https://a"), None, false),
+            (None, Some("https://a"), false),
+        ] {
+            let [stored, found] = [stored, found].map(|issuer| issuer.map(str::to_owned));
+            let result = check_issuer(stored.clone(), found.clone());
+            assert_eq!(result.is_ok(), is_accepted, "{stored:?} {found:?}");
+        }
+    }
 }

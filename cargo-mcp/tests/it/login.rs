@@ -110,6 +110,33 @@ fn the_reason_of_a_denial_is_reported() {
     assert!(!user.token_file().exists());
 }
 
+/// An attacker could redirect the browser to make a client report the error of another authorization server.
+#[test]
+fn responses_of_another_issuer_are_not_shown() {
+    for (is_advertised, issuer, is_accepted) in [
+        (true, Some("{origin}"), true),
+        (true, Some("{origin}/"), false),
+        (true, Some("https://id.example.com"), false),
+        (true, None, false),
+        (false, Some("{origin}"), true),
+        (false, Some("https://id.example.com"), false),
+        (false, None, true),
+    ] {
+        for denial in [Some("access_denied"), None] {
+            let mut behaviour = Behaviour { denial, response_issuer: issuer, ..Behaviour::default() };
+            behaviour.issuer["authorization_response_iss_parameter_supported"] = is_advertised.into();
+            let server = ProtectedServer::start(behaviour);
+            let user = User { home: tempfile::tempdir().expect("a directory") };
+            let CommandOutput { code, stderr, .. } = user.run(&["login", &server.url()]);
+            let is_denied = stderr.contains("access_denied (not today)");
+            assert_eq!(code == Some(0), is_accepted && denial.is_none(), "{is_advertised} {issuer:?}: {stderr}");
+            assert_eq!(is_denied, is_accepted && denial.is_some(), "{is_advertised} {issuer:?}: {stderr}");
+            assert_eq!(stderr.contains("issuer mismatch"), !is_accepted, "{is_advertised} {issuer:?}: {stderr}");
+            assert_eq!(user.token_file().exists(), code == Some(0), "{is_advertised} {issuer:?}");
+        }
+    }
+}
+
 /// Proxies add challenges of other schemes.
 #[test]
 fn the_challenge_for_tokens_is_found_among_others() {
