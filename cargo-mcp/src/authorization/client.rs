@@ -89,28 +89,30 @@ impl AuthorizedClient {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        for _ in 0..MAX_STEPS {
+        for step in 0..MAX_STEPS {
             match send().await {
-                Err(StreamableHttpError::InsufficientScope(error)) => self.step_up(error).await?,
+                Err(StreamableHttpError::InsufficientScope(error)) => self.step_up(error, step > 0).await?,
                 result => return result,
             }
         }
         send().await
     }
 
-    /// Asks the user for the scopes of a challenge, in addition to the granted scopes.
-    async fn step_up(&self, error: InsufficientScopeError) -> Result<(), Error> {
+    /// Asks the user for the scopes of a challenge, in addition to the granted scopes. A call that has not been repeated
+    /// does not ask for scopes that were granted, since another call may have asked for them meanwhile.
+    async fn step_up(&self, error: InsufficientScopeError, is_repeated: bool) -> Result<(), Error> {
         let Some(required) = error.required_scope.clone() else {
             return Err(StreamableHttpError::InsufficientScope(error));
         };
         let _asking = self.asking.lock().await;
         let Some(stored) = self.store.get()? else { return Err(StreamableHttpError::InsufficientScope(error)) };
         let mut scopes = stored.granted_scopes;
-        for scope in required.split_whitespace() {
-            if !scopes.iter().any(|granted| granted == scope) {
-                scopes.push(scope.to_owned());
-            }
+        let is_missing = |scope: &&str| !scopes.iter().any(|granted| granted == scope);
+        let missing: Vec<_> = required.split_whitespace().filter(is_missing).map(str::to_owned).collect();
+        if missing.is_empty() && !is_repeated {
+            return Ok(());
         }
+        scopes.extend(missing);
         errln!("the server requires the scope `{}`", escape_line(&required));
         let callback = Callback::listen(0).await?;
         let mut manager = manager(&self.store.url, self.store.clone()).await?;
@@ -190,5 +192,44 @@ impl StreamableHttpClient for AuthorizedClient {
         max: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         self.inner.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use rmcp::transport::auth::{CredentialStore as _, StoredCredentials};
+
+    use super::*;
+
+    /// Another call may have asked for the scopes of this one while this one waited.
+    #[tokio::test]
+    async fn the_user_is_not_asked_for_scopes_that_were_granted_meanwhile() {
+        // No server listens here, so that asking fails.
+        let url = "http://127.0.0.1:9/mcp";
+        for (granted, refusals, expected_sent, is_sent) in
+            [(&["a", "b"][..], 1, 2, true), (&["a", "b"], 2, 2, false), (&["a"], 1, 1, false)]
+        {
+            let directory = tempfile::tempdir().unwrap();
+            let store = TokenStore::in_directory(directory.path().to_owned(), url);
+            let scopes = granted.iter().copied().map(str::to_owned).collect();
+            let credentials = StoredCredentials::new("client".into(), None, scopes, None);
+            store.save(credentials.with_issuer(Some("https://id.example.com".into()))).await.unwrap();
+            let inner = AuthClient::new(http_client().unwrap(), manager(url, store.clone()).await.unwrap());
+            let client = AuthorizedClient { inner, store, asking: Arc::default() };
+            let sent = Cell::new(0);
+            let send = || {
+                sent.set(sent.get() + 1);
+                let error = InsufficientScopeError::new("Bearer".to_owned(), Some("b".to_owned()));
+                std::future::ready(if sent.get() > refusals {
+                    Ok(())
+                } else {
+                    Err(StreamableHttpError::InsufficientScope(error))
+                })
+            };
+            assert_eq!(client.with_scopes(send).await.is_ok(), is_sent, "{granted:?} {refusals}");
+            assert_eq!(sent.get(), expected_sent, "{granted:?} {refusals}");
+        }
     }
 }

@@ -33,7 +33,7 @@ impl TokenStore {
         Ok(Self::in_directory(Directories::current()?.base(Base::Config).join("cargo-mcp"), url))
     }
 
-    fn in_directory(directory: PathBuf, url: &str) -> Self {
+    pub(super) fn in_directory(directory: PathBuf, url: &str) -> Self {
         let parsed = url::Url::parse(url).map(|mut parsed| {
             parsed.set_fragment(None);
             parsed.into()
