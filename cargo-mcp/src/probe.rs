@@ -187,10 +187,12 @@ impl RawSession {
         let invalid = |why: String| Err(RequestError::InvalidResponse(why));
         match (response.get("result").is_some(), response.get("error")) {
             (true, None) if response["jsonrpc"] == "2.0" => Ok(response["result"].take()),
-            (false, Some(error)) => match (error["code"].as_i64(), error["message"].as_str()) {
-                (Some(code), Some(message)) => Err(RequestError::Rpc { code, message: message.to_owned() }),
-                _ => invalid(format!("the error has no `code` or no `message`: {error}")),
-            },
+            (false, Some(error)) if response["jsonrpc"] == "2.0" => {
+                match (error["code"].as_i64(), error["message"].as_str()) {
+                    (Some(code), Some(message)) => Err(RequestError::Rpc { code, message: message.to_owned() }),
+                    _ => invalid(format!("the error has no `code` or no `message`: {error}")),
+                }
+            }
             _ => invalid(format!("not a JSON-RPC 2.0 response: {response}")),
         }
     }

@@ -263,7 +263,7 @@ impl HttpConnection {
     async fn post(&mut self, body: String, message: Option<&Value>) -> Result<Value, RequestError> {
         let response = self.send(body, message).await?;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if content_type.is_some_and(|value| value.starts_with("text/event-stream")) {
+        if content_type.is_some_and(|value| value.to_ascii_lowercase().starts_with("text/event-stream")) {
             let id = message.map(|message| &message["id"]);
             return read_response_event(EventReader::new(reqwest::Body::from(response)), id).await;
         }
@@ -425,6 +425,52 @@ mod tests {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         let response = connection.request(&request, Duration::from_secs(60)).await.unwrap();
         assert_eq!(response["result"]["own"], true);
+    }
+
+    /// Starts a server that returns three headers of a request, in a body with another content type if its path is `/events`.
+    async fn start_mirror() -> String {
+        let mirror = |uri: axum::http::Uri, headers: HeaderMap| async move {
+            let names = ["mcp-protocol-version", "mcp-method", "mcp-name"];
+            let values = names.map(|name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned));
+            let response = json!({"jsonrpc": "2.0", "id": 1, "result": values});
+            match uri.path() {
+                "/events" => ([(CONTENT_TYPE, "Text/Event-Stream")], format!("data: {response}\n\n")),
+                _ => ([(CONTENT_TYPE, "application/json")], response.to_string()),
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(axum::serve(listener, axum::Router::new().fallback(mirror)).into_future());
+        url
+    }
+
+    #[tokio::test]
+    async fn requests_name_their_revision() {
+        let target = Target::Url { url: start_mirror().await, headers: Vec::new() };
+        let mut connection = RawConnection::open(&target).unwrap();
+        let [initialize, call, read] = [
+            json!({"id": 1, "method": "initialize", "params": {}}),
+            json!({"id": 1, "method": "tools/call", "params": {"name": "it"}}),
+            json!({"id": 1, "method": "resources/read", "params": {"uri": "a://b"}}),
+        ];
+        for (revision, request, expected) in [
+            (None, &initialize, json!([null, null, null])),
+            (Some("2025-11-25"), &call, json!(["2025-11-25", null, null])),
+            (Some("2026-07-28"), &call, json!(["2026-07-28", "tools/call", "it"])),
+            (Some("2026-07-28"), &read, json!(["2026-07-28", "resources/read", "a://b"])),
+        ] {
+            revision.and_then(Revision::parse).into_iter().for_each(|revision| connection.set_revision(revision));
+            let response = connection.request(request, Duration::from_secs(60)).await.unwrap();
+            assert_eq!(response["result"], expected, "{revision:?} {request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn media_types_have_no_case() {
+        let target = Target::Url { url: format!("{}/events", start_mirror().await), headers: Vec::new() };
+        let mut connection = RawConnection::open(&target).unwrap();
+        let response = connection.request(&json!({"id": 1, "method": "ping"}), Duration::from_secs(60)).await.unwrap();
+        assert_eq!(response["id"], 1);
     }
 
     #[test]

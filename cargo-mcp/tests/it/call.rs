@@ -205,12 +205,51 @@ fn resource_links_are_printed() {
     assert_eq!(run(&args).expect_success(), "a://b  Bee  [text/plain]\ndone\n");
 }
 
+/// Calls the tool of a script.
+fn call_script(script: &[String], options: &[&str]) -> CommandOutput {
+    let args: Vec<&str> =
+        ["call", "it"].iter().chain(options).copied().chain(script.iter().map(String::as_str)).collect();
+    run(&args)
+}
+
 #[test]
 fn an_invalid_result_is_reported() {
     let script = script(r#"echo '{"jsonrpc":"2.0","id":2,"result":5}'; read l"#);
-    let args: Vec<&str> =
-        ["call", "it", "--timeout", "5"].into_iter().chain(script.iter().map(String::as_str)).collect();
-    assert_eq!(run(&args).expect_failure(3), "error: `it`: the server returned a result of the wrong type\n");
+    let done = call_script(&script, &["--timeout", "5"]);
+    assert_eq!(done.expect_failure(3), "error: `it`: the server returned a result of the wrong type\n");
+}
+
+/// Servers repeat texts in structured content, and names in errors.
+#[test]
+fn nothing_is_printed_twice() {
+    let result = r#"{"content":[{"type":"text","text":"done"}],"structuredContent":{"result":"done"}}"#;
+    assert_eq!(call_script(&script(&respond_to_call(result)), &[]).expect_success(), "done\n");
+    for text in ["`it` failed: not today", "not today"] {
+        let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":true}}"#);
+        let failed = call_script(&script(&respond_to_call(&result)), &[]).expect_failure(1);
+        assert_eq!(failed, "error: `it` failed: not today\n");
+    }
+}
+
+/// Servers show warnings unless the user wants to see something else.
+#[cfg(unix)]
+#[test]
+fn the_log_level_of_a_program_can_be_set() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = ["--", "sh", "-c", "printf '%s' \"$RUST_LOG\" > level"];
+    for (options, variable, expected) in [
+        (&[][..], None, "warn"),
+        (&[], Some("info"), "info"),
+        (&["--env", "RUST_LOG=debug"], None, "debug"),
+        (&["--env", "RUST_LOG=debug"], Some("info"), "debug"),
+    ] {
+        let mut command = cargo_mcp(&[&["call", "it"], options, &server].concat());
+        command.env_remove("RUST_LOG").envs(variable.map(|level| ("RUST_LOG", level)));
+        let done = command.current_dir(directory.path()).output().expect("cargo-mcp starts");
+        CommandOutput::from(done).expect_failure(3);
+        let level = fs::read_to_string(directory.path().join("level")).expect("a file");
+        assert_eq!(level, expected, "{options:?} {variable:?}");
+    }
 }
 
 #[cfg(unix)]

@@ -187,6 +187,27 @@ fn the_json_report() {
     );
 }
 
+/// Findings are ordered by their subjects and, in a text, by their levels.
+#[test]
+fn findings_are_ordered() {
+    let server = Server::new(&json!({
+        "tools": [tool(json!({
+            "name": "fetch page",
+            "inputSchema": {"type": "object", "properties": {}, "additionalProperties": false},
+        }))],
+        "resources": [{"uri": "a b", "name": "b", "description": "All of them."}],
+        "instructions": "x".repeat(2049),
+    }));
+    let args = ["check", "--revision", "2025-11-25"];
+    let done = server.run(&[&args[..], &["--format", "json"]].concat());
+    let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let kinds = report["findings"].as_array().expect("findings").iter().map(|found| &found["entry"]["kind"]);
+    assert_eq!(kinds.collect::<Vec<_>>(), ["server", "tool", "tool", "resource"]);
+    let text = server.run(&args).stdout;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at("error[bad-name]") < at("[boolean-additional-properties]"), "{text}");
+}
+
 #[test]
 fn findings_can_be_denied_and_allowed() {
     let warns = with_tool(json!({"name": "fetch.page"}));
@@ -275,6 +296,12 @@ fn invalid_command_lines_are_rejected() {
         ),
         (
             &["check", "--", "sh", "-c", "echo starting >&2; echo what is this >&2"],
+            3,
+            "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
+        ),
+        // Only the end of a long output is kept.
+        (
+            &["check", "--", "sh", "-c", "head -c 20000 /dev/zero | tr '\\0' x >&2; echo >&2; echo what is this >&2"],
             3,
             "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
@@ -403,6 +430,30 @@ fn pages_are_checked_as_a_client_that_shows_them() {
     }
 }
 
+/// Some servers wait for `notifications/initialized`, and some respond only to what they have declared.
+#[cfg(unix)]
+#[test]
+fn only_declared_lists_are_requested_after_the_handshake() {
+    let server = Server::new(&json!({"prompts": []}));
+    let file = text(&server.path("server.json"));
+    for (revision, expected) in [
+        (
+            "2025-11-25",
+            &["initialize", "notifications/initialized", "ping", "prompts/list", "cargo-mcp/no-such-method"][..],
+        ),
+        ("2026-07-28", &["server/discover", "prompts/list", "cargo-mcp/no-such-method"]),
+    ] {
+        let script = "tee requests | \"$@\"";
+        let mut command =
+            cargo_mcp(&["check", "--revision", revision, "--", "sh", "-c", script, "sh", listed_server(), &file]);
+        let done = command.current_dir(server.path("")).output().expect("cargo-mcp starts");
+        CommandOutput::from(done).expect_success();
+        let requests = fs::read_to_string(server.path("requests")).expect("a file");
+        let messages = requests.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        assert_eq!(messages.map(|message| message["method"].clone()).collect::<Vec<_>>(), expected);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_program_receives_its_variables() {
@@ -412,12 +463,15 @@ fn a_program_receives_its_variables() {
 
 #[test]
 fn a_response_names_its_protocol() {
-    let result = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}"#;
-    let script = format!("read l; echo '{{\"id\":1,\"result\":{result}}}'; read l");
-    let done = run(&["check", "--revision", "2025-11-25", "--", "sh", "-c", &script]);
-    let expected = "2025-11-25: `initialize`: not a JSON-RPC 2.0 response: ";
-    assert!(done.stdout.contains(expected), "{}", done.stdout);
-    done.expect_failure(1);
+    let result =
+        r#""result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}"#;
+    for outcome in [result, r#""error":{"code":-32603,"message":"not today"}"#] {
+        let script = format!("read l; echo '{{\"id\":1,{outcome}}}'; read l");
+        let done = run(&["check", "--revision", "2025-11-25", "--", "sh", "-c", &script]);
+        let expected = "2025-11-25: `initialize`: not a JSON-RPC 2.0 response: ";
+        assert!(done.stdout.contains(expected), "{}", done.stdout);
+        done.expect_failure(1);
+    }
 }
 
 #[test]

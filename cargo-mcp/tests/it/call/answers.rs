@@ -1,6 +1,9 @@
 //! Requests of the server that the command line answers: forms, sampling and roots.
 
-use super::{ELICITATION_REVISIONS, assert_call, call};
+use serde_json::{Value, json};
+
+use super::{ELICITATION_REVISIONS, assert_call, call, call_script};
+use crate::servers::{modern_script, respond_to_call, script};
 
 #[test]
 fn answers_from_the_command_line_are_sent() {
@@ -22,7 +25,7 @@ fn answers_for_several_forms_are_matched_by_name_or_order() {
         "book_seats",
         "play=Hamlet",
         "--answer=name=Ann",
-        "--answer=seats=3",
+        "--answer=seats:=3",
         "--answer=area=stalls",
         "--answer=extras=programme",
         "--answer=sure=true",
@@ -54,6 +57,71 @@ fn answers_for_several_forms_are_matched_by_name_or_order() {
 fn defaults_apply_without_a_terminal() {
     let expected = "Elicitation completed: action=accept, content={\"name\":\"John Doe\",\"age\":7,\"score\":95.5,\"status\":\"active\",\"verified\":true}\n";
     assert_call("everything", &["test_elicitation_sep1034_defaults", "--answer", "age=7"], Ok((expected, "")));
+}
+
+/// A form is not sent if the command line answers another one.
+#[test]
+fn defaults_are_no_answer() {
+    let expected = "error: the server asks: Please review and update the form fields with defaults\n\
+                    help: `--answer name=…` is missing (string)\n\
+                    help: `--answer age=…` is missing (integer)\n\
+                    help: `--answer score=…` is missing (number)\n\
+                    help: `--answer status=…` is missing (one of `active`, `inactive`, `pending`)\n\
+                    help: `--answer verified=…` is missing (boolean)\n";
+    assert_call("everything", &["test_elicitation_sep1034_defaults", "--answer", "colour=red"], Err((2, expected)));
+}
+
+#[test]
+fn unused_answers_are_reported() {
+    let note = "note: `the last 1 of --answer-json` was not used, because the server did not ask for it\n";
+    let args = ["greet", "name=Ann", "--answer-json", "decline"];
+    assert_call("everything", &args, Ok(("Hello, Ann!\n", note)));
+}
+
+/// Only a missing capability is explained.
+#[test]
+fn an_error_of_a_declared_capability_is_not_explained() {
+    let result = r#"{"content":[{"type":"text","text":"the roots are empty"}],"isError":true}"#;
+    let script = script(&respond_to_call(result));
+    for (options, help) in
+        [(&["--root", "."][..], ""), (&[], "help: the server requests roots: pass them with `--root DIR`\n")]
+    {
+        let failed = call_script(&script, options).expect_failure(1);
+        assert_eq!(failed, format!("error: `it` failed: the roots are empty\n{help}"));
+    }
+}
+
+/// Some servers ask without looking at the capabilities.
+#[test]
+fn a_request_without_an_answer_is_refused() {
+    let request =
+        r#"{"jsonrpc":"2.0","id":9,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":9}}"#;
+    let script =
+        script(&format!("echo '{request}'; read -r a; echo \"$a\" >&2; {}", respond_to_call(r#"{"content":[]}"#)));
+    let done = call_script(&script, &[]);
+    assert!(done.stderr.contains("sampling is not available; `--sample TEXT` provides a response"), "{done:?}");
+    done.expect_success();
+}
+
+#[test]
+fn roots_are_the_uris_of_directories() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path().canonicalize().expect("the path exists");
+    let path = directory.to_str().expect("UTF-8");
+    let (uri, name) = (format!("file://{path}"), directory.file_name().expect("a name").to_str().expect("UTF-8"));
+    let request = r#"{"jsonrpc":"2.0","id":9,"method":"roots/list"}"#;
+    let script =
+        script(&format!("echo '{request}'; read -r a; echo \"$a\" >&2; {}", respond_to_call(r#"{"content":[]}"#)));
+    for (root, expected) in [
+        (path.to_owned(), json!({"uri": uri, "name": name})),
+        (format!("{path}/"), json!({"uri": uri, "name": name})),
+        ("/".to_owned(), json!({"uri": "file:///"})),
+    ] {
+        let done = call_script(&script, &["--root", &root]);
+        let answer: Value = serde_json::from_str(done.stderr.lines().next().expect("an answer")).expect("JSON");
+        assert_eq!(answer["result"]["roots"], json!([expected]), "{root}");
+        done.expect_success();
+    }
 }
 
 #[test]
@@ -98,6 +166,20 @@ fn invalid_answers_end_the_command() {
             assert_eq!(call("ask", &args).expect_failure(2), message, "{answers:?} {revision}");
         }
     }
+}
+
+/// A server that is never satisfied must not be answered forever.
+#[test]
+fn the_number_of_rounds_is_bounded() {
+    let asked = r#""resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}"#;
+    let done = r#""resultType":"complete","content":[]"#;
+    let respond = |result: &str| {
+        let result = result.replace('"', r#"\""#);
+        format!(r#"echo "{{\"jsonrpc\":\"2.0\",\"id\":$i,\"result\":{{{result}}}}}"; read l"#)
+    };
+    let then = format!("i=2; while [ $i -lt 99 ]; do {}; i=$((i+1)); done; {}", respond(asked), respond(done));
+    let failed = call_script(&modern_script(&then), &["--root", "."]).expect_failure(3);
+    assert_eq!(failed, "error: `it`: the server required input 64 times without a result\n");
 }
 
 #[test]
