@@ -167,6 +167,7 @@ mod tests {
             ("test://static-binary", "test---static-binary"),
             ("a b\n", "a-b"),
             ("...", "content"),
+            (&"a".repeat(81), &"a".repeat(80)),
         ] {
             assert_eq!(stem(name), safe);
         }
@@ -189,6 +190,7 @@ mod tests {
     fn base64_padding_is_optional() {
         assert_eq!(decode_base64("YQ==").unwrap(), b"a");
         assert_eq!(decode_base64("YQ").unwrap(), b"a");
+        assert_eq!(decode_base64("YQ==\n").unwrap(), b"a");
         assert!(decode_base64("Y*").is_err());
     }
 }

@@ -189,6 +189,7 @@ mod tests {
             ),
             ("\u{9b}31m\u{7f}\u{8}", "\u{fffd}31m\u{fffd}\u{fffd}"),
             ("\u{202e}moc.elpmaxe\u{2066}\u{61c}", "\u{fffd}moc.elpmaxe\u{fffd}\u{fffd}"),
+            ("\u{200e}a\u{200f}", "\u{fffd}a\u{fffd}"),
         ] {
             assert_eq!(escape(text), expected);
         }

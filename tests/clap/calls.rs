@@ -68,6 +68,7 @@ async fn arguments_arrive_as_they_are() {
     for (name, arguments, expected) in cases {
         let result = client().call(name, &arguments).await.unwrap();
         let text = format!("{}{}", if result.is_error() { "error: " } else { "" }, result.text());
+        assert!(!result.is_error() || !text.ends_with('\n'), "{text:?}");
         let found = if expected.starts_with("error: ") {
             text.starts_with(expected)
         } else {

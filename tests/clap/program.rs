@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Commands::Work => {
             let long = format!("x{}", "é".repeat(5000));
             let (colors, title) = ("\x1b[2K\x1b[1;32mread\x1b[0m\x07\t\u{9b}3\n", "\x1b]0;title\x07\x1b[2K\n");
-            let parts = ["read 1\n", "read", " 2\r", "\r\n \n", &long, "\n", colors, title, "4\n5\n6", "\n"];
+            let parts = ["read 1\n", "read", " 2\r", "\r\n \n", &long, "\n", colors, title, "4\r5\n6", "\n"];
             for part in parts {
                 stderr().write_all(part.as_bytes()).unwrap();
                 thread::sleep(Duration::from_millis(60));

@@ -349,6 +349,8 @@ mod tests {
             (json!({}), "any value"),
             (json!({"type": "integer", "minimum": 1, "maximum": 100, "format": "uint32"}), "integer, 1 to 100"),
             (json!({"type": "number", "exclusiveMinimum": 0}), "number, above 0"),
+            (json!({"type": "number", "minimum": 0, "format": "double"}), "number, at least 0"),
+            (json!({"type": "string", "minLength": 0, "maxLength": 3}), "string, at most 3 characters"),
             (
                 json!({"type": "string", "format": "email", "minLength": 1, "maxLength": 40}),
                 "string, email, 1 to 40 characters",
@@ -370,6 +372,19 @@ mod tests {
             };
             let schema = Schema::new(&root).property("it").expect("the property exists");
             assert_eq!(schema.describe(), words);
+        }
+    }
+
+    #[test]
+    fn choices_have_titles() {
+        for (schema, titles) in [
+            (json!({"const": 1, "title": "One", "description": "The first."}), &[Some("One")][..]),
+            (json!({"oneOf": [{"const": 1, "description": "The first."}, {"const": 2}]}), &[Some("The first."), None]),
+            (json!({"enum": [1, 2], "enumNames": ["One"]}), &[Some("One"), None]),
+        ] {
+            let root = schema.as_object().expect("an object");
+            let choices = Schema::new(root).choices().expect("choices");
+            assert_eq!(choices.iter().map(|choice| choice.title).collect::<Vec<_>>(), titles, "{schema}");
         }
     }
 

@@ -134,7 +134,7 @@ mod tests {
 
     use super::Callback;
 
-    /// Sends a request and returns the status line.
+    /// Sends a request and returns the response.
     async fn get(address: SocketAddr, target: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream
@@ -143,7 +143,7 @@ mod tests {
             .unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).await.unwrap();
-        response.lines().next().unwrap_or_default().to_owned()
+        response
     }
 
     #[tokio::test]
@@ -157,12 +157,30 @@ mod tests {
                 ("/callback?code=stolen", "HTTP/1.1 404 Not Found"),
                 ("/callback?code=mine&state=this", "HTTP/1.1 200 OK"),
             ] {
-                assert_eq!(get(address, target).await, expected, "{target}");
+                let response = get(address, target).await;
+                assert_eq!(response.lines().next(), Some(expected), "{target}");
+                if target.ends_with("state=this") {
+                    // The URL contains a code.
+                    for header in ["cache-control: no-store\r\n", "referrer-policy: no-referrer\r\n"] {
+                        assert!(response.contains(header), "{response}");
+                    }
+                    assert!(response.contains("You are logged in."), "{response}");
+                }
             }
         };
         let wait = callback.wait("this".to_owned(), Duration::from_secs(60));
         let ((), url) = tokio::join!(client, wait);
         assert_eq!(url.unwrap().query(), Some("code=mine&state=this"));
+    }
+
+    #[tokio::test]
+    async fn a_denial_is_no_login() {
+        let callback = Callback::listen(0).await.unwrap();
+        let client = get(callback.listener.local_addr().unwrap(), "/callback?error=access_denied&state=this");
+        let wait = callback.wait("this".to_owned(), Duration::from_secs(60));
+        let (response, url) = tokio::join!(client, wait);
+        assert!(response.contains("You are not logged in."), "{response}");
+        assert_eq!(url.unwrap().query(), Some("error=access_denied&state=this"));
     }
 
     #[tokio::test]

@@ -31,6 +31,15 @@ fn programs_that_are_not_servers_are_reported() {
             format!("error: `sh` exited before it answered the handshake (exit code 1)\n{INVALID_STDOUT}"),
         ),
         (
+            &["sh", "-c", "printf garbage; exit 1"],
+            format!("error: `sh` exited before it answered the handshake (exit code 1)\n{INVALID_STDOUT}"),
+        ),
+        // A batch is a message.
+        (
+            &["sh", "-c", "echo '[]'; exit 1"],
+            format!("error: `sh` exited before it answered the handshake (exit code 1)\n{RUN_IN_TERMINAL}"),
+        ),
+        (
             &["sh", "-c", "echo garbage; echo more; sleep 60"],
             format!("error: `sh` did not answer the handshake within 1 s\n{INVALID_STDOUT}"),
         ),

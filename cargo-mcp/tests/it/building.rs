@@ -79,6 +79,29 @@ fn options_after_two_dashes_are_passed_to_the_server() {
     }
 }
 
+/// The package is that of the current directory, even inside of another one.
+#[test]
+fn the_innermost_package_and_its_default_program_are_run() {
+    let package = Package::new();
+    package.write("src/main.rs", "fn main() { eprintln!(\"outer\") }");
+    package.write(
+        "in/Cargo.toml",
+        "[package]\nname = \"inner\"\nversion = \"0.0.0\"\nedition = \"2024\"\ndefault-run = \"second\"\n\
+         [dependencies]\nmcp-runtime = { path = \"../runtime\" }\n",
+    );
+    for name in ["first", "second"] {
+        package.write(&format!("in/src/bin/{name}.rs"), &format!("fn main() {{ eprintln!(\"{name}\") }}"));
+    }
+    let manifest = fs::read_to_string(package.0.path().join("Cargo.toml")).expect("a file");
+    package.write("Cargo.toml", &manifest.replace("[workspace]", "[workspace]\nmembers = [\"in\"]"));
+    for (directory, shown) in [("src", "outer"), ("in/src", "second")] {
+        let mut command = package.command(&["list"]);
+        let output = command.current_dir(package.0.path().join(directory)).output().expect("cargo-mcp starts");
+        let stderr = CommandOutput::from(output).expect_failure(3);
+        assert_eq!(stderr.lines().next(), Some(shown), "{directory}: {stderr}");
+    }
+}
+
 /// Commands ask cargo for the workspace to recognize the name of a package in their arguments, and to build it.
 #[cfg(unix)]
 #[test]

@@ -63,6 +63,11 @@ fn mistakes_are_reported_before_the_build() {
             &["hello", "--env", "KEY=Your key", "--env", "KEY=Another"],
             "error: duplicate `--env` for `KEY`\nhelp: use one `--env` per variable\n".to_owned(),
         ),
+        // The names of settings are in lower case.
+        (
+            &["hello", "--env", "KEY=Your key", "--env", "key=Another"],
+            "error: duplicate `--env` for `KEY`\nhelp: use one `--env` per variable\n".to_owned(),
+        ),
     ] {
         assert_eq!(bundle(args).expect_failure(2), why, "{args:?}");
     }

@@ -1,10 +1,11 @@
 //! `cargo mcp complete`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
-    common::{CommandOutput, run},
-    examples::example,
+    check::Server,
+    common::{CommandOutput, cargo_mcp, run},
+    examples::{example, listed_server},
     servers::HttpServer,
 };
 
@@ -44,6 +45,31 @@ fn templates_and_other_arguments_are_sent() {
     ] {
         assert_eq!(run(&[&["complete", &server.url], args].concat()).expect_success(), expected, "{args:?}");
     }
+}
+
+/// A server chooses completions by the other arguments.
+#[test]
+fn the_values_of_other_arguments_are_sent() {
+    let arguments = json!([{"name": "a"}, {"name": "b"}]);
+    let server = Server::new(&json!({"prompts": [{"name": "p", "arguments": arguments}]}));
+    let file = server.path("server.json");
+    for (options, expected) in [(&[][..], Value::Null), (&["--with", "b=x"], json!({"arguments": {"b": "x"}}))] {
+        let program = ["--revision", "2025-11-25", "--", "sh", "-c", "tee requests | \"$@\"", "sh", listed_server()];
+        let mut command = cargo_mcp(&[&["complete", "prompt", "p", "a", "v"], options, &program].concat());
+        let done = command.arg(&file).current_dir(server.path("")).output().expect("cargo-mcp starts");
+        CommandOutput::from(done).expect_success();
+        let requests = std::fs::read_to_string(server.path("requests")).expect("a file");
+        let request: Value = serde_json::from_str(requests.lines().last().expect("a request")).expect("JSON");
+        assert_eq!(request["params"]["argument"], json!({"name": "a", "value": "v"}));
+        assert_eq!(request["params"]["context"], expected, "{options:?}");
+    }
+}
+
+#[test]
+fn a_server_without_completions_is_reported() {
+    let jobs = example("jobs");
+    let message = complete("jobs", &["prompt", "x", "y"]).expect_failure(2);
+    assert_eq!(message, format!("error: `{}` does not support completion\n", jobs.display()));
 }
 
 #[test]

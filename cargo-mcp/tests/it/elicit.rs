@@ -2,6 +2,7 @@
 
 use crate::{
     examples::example,
+    servers::script,
     terminal::{CTRL_C, DOWN, ENTER, ESCAPE, Terminal},
 };
 
@@ -40,7 +41,8 @@ fn a_form_is_filled_in_and_reviewed() {
         terminal.wait_for("Where would you like to sit, Ann?");
         terminal.wait_for("Stalls, near the stage");
         terminal.send_keys(&format!("{DOWN}{ENTER}"));
-        terminal.wait_for("A printed programme");
+        let before = terminal.wait_for("A printed programme");
+        assert!(!before.contains("(none)"), "the choice is required: {before}");
         terminal.send_keys(&format!(" {ENTER}"));
         terminal.wait_for("area: balcony");
         terminal.wait_for("Send it");
@@ -151,6 +153,23 @@ fn every_kind_of_choice_is_supported() {
         );
         assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
+}
+
+/// A line of the log would be printed into the prompt.
+#[test]
+fn messages_are_shown_after_the_prompt() {
+    let question = r#"{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}"#;
+    let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"a message"}}"#;
+    // Lines of stderr are shown at once.
+    let server = script(&format!("echo '{question}'; echo '{log}'; sleep 0.2; echo sent >&2; read l; read l"));
+    let args: Vec<&str> = ["call", "it"].into_iter().chain(server.iter().map(String::as_str)).collect();
+    let mut terminal = Terminal::start(&args);
+    let before = terminal.wait_for("sent");
+    assert!(!before.contains("a message"), "{before}");
+    terminal.send_keys("Ann\r");
+    terminal.wait_for("info: a message");
+    terminal.send_keys(CTRL_C);
+    assert_eq!(terminal.exit_code(), 130);
 }
 
 #[test]

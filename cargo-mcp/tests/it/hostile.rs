@@ -14,7 +14,7 @@ use crate::{
     common::{CommandOutput, cargo_mcp, run},
     examples::listed_server,
     servers::{HttpServer, script, server_with_response},
-    terminal::Terminal,
+    terminal::{CTRL_C, Terminal},
 };
 
 /// ESC, CSI, a hyperlink of OSC 8, BEL, backspace, DEL, C1 controls and bidirectional formatting.
@@ -185,6 +185,20 @@ fn a_terminal_receives_no_control_characters_of_a_server() {
         assert!(!output.contains("\u{1b}]8") && !output.contains("\u{1b}[2J"), "{output:?}");
         assert!(!output.contains(['\u{7}', '\u{8}', '\u{7f}', '\u{9b}', '\u{202e}']), "{output:?}");
     }
+    let evil = json!(EVIL).to_string();
+    let form = format!(
+        r#"{{"type":"object","properties":{{{evil}:{{"type":"string","title":{evil},"description":{evil}}}}}}}"#
+    );
+    let question = script(&format!(
+        "cat <<'END'\n{{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"elicitation/create\",\"params\":{{\"message\":{evil},\"requestedSchema\":{form}}}}}\nEND\nread a"
+    ));
+    let words: Vec<&str> = ["call", "it"].into_iter().chain(question.iter().map(String::as_str)).collect();
+    let mut terminal = Terminal::start(&words);
+    let output = terminal.wait_for("Esc to decline or cancel");
+    terminal.send_keys(CTRL_C);
+    assert_eq!(output.matches("evil.example").count(), 3, "{output:?}");
+    assert!(!output.contains("\u{1b}]8") && !output.contains("\u{1b}[2J"), "{output:?}");
+    assert!(!output.contains(['\u{7}', '\u{8}', '\u{7f}', '\u{9b}', '\u{202e}']), "{output:?}");
     let stderr = script(r"printf 'log \033]8;;evil\007\033[2J\302\233\n' >&2; exit 1");
     let words: Vec<&str> = ["call", "it"].into_iter().chain(stderr.iter().map(String::as_str)).collect();
     let output = Terminal::start(&words).output();

@@ -252,6 +252,21 @@ fn a_registration_does_not_follow_a_redirect_to_another_origin() {
     }
 }
 
+#[test]
+fn the_size_of_a_response_is_limited() {
+    let server = Server::start(|origin, target| match target {
+        RESOURCE => found(&resource(origin)),
+        METADATA => found(&metadata(origin, &json!({"registration_endpoint": format!("{origin}/register")}))),
+        MESSAGE => response("401 Unauthorized", "www-authenticate: Bearer\r\n", ""),
+        "POST /register" => found(&json!({"client_id": "client", "client_name": "x".repeat(256 << 10)})),
+        _ => not_found(),
+    });
+    let user = User::new();
+    let error = user.run(&["login", &server.url(), "--timeout", "2"]).expect_failure(3);
+    assert!(error.contains("the response exceeds 262144 bytes"), "{error}");
+    assert!(!user.0.path().join("opened").exists(), "{error}");
+}
+
 /// Metadata may change after the login.
 #[test]
 fn a_refresh_token_is_not_sent_without_encryption() {

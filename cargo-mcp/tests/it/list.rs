@@ -243,7 +243,7 @@ fn the_fields_of_objects_are_shown() {
             "type": "object",
             "required": ["city"],
             "properties": {
-                "city": {"type": "string", "description": "The city."},
+                "city": {"type": "string", "description": "The city.\nOr the town."},
                 "zip": {"type": "string", "maxLength": 5},
                 "near": {"$ref": "#/$defs/Place"},
             },

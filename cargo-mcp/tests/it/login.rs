@@ -177,6 +177,15 @@ fn a_known_client_is_not_registered() {
     }
 }
 
+#[test]
+fn a_server_without_authorization_needs_no_login() {
+    let server = ProtectedServer::start(Behaviour { refusal: (404, None), ..Behaviour::default() });
+    let user = User { home: tempfile::tempdir().expect("a directory") };
+    let error = user.run(&["login", &server.url()]).expect_failure(2);
+    let expected = format!("error: `{}` does not ask for authorization: it responded with HTTP 404\n", server.url());
+    assert!(error.starts_with(&expected), "{error}");
+}
+
 /// A token of the command line is sent instead of that of the login.
 #[test]
 fn a_given_token_has_precedence() {
@@ -201,6 +210,16 @@ fn the_number_of_questions_for_scopes_is_bounded() {
     let done = user.run(&["call", &url, "write", "--revision", "2025-11-25"]);
     assert_ne!(done.code, Some(0), "{done:?}");
     assert_eq!(server.state().requested.len(), 1 + 3, "{:?}", server.state().requested);
+}
+
+#[test]
+fn a_refusal_without_a_scope_asks_for_none() {
+    let restriction = (403, Some("Bearer error=\"insufficient_scope\""));
+    let server = ProtectedServer::start(Behaviour { restriction, ..Behaviour::default() });
+    let (user, url) = (User { home: tempfile::tempdir().expect("a directory") }, server.url());
+    user.run(&["login", &url]).expect_success();
+    user.run(&["call", &url, "write", "--revision", "2025-11-25"]).expect_failure(1);
+    assert_eq!(server.state().requested, ["notes:read"]);
 }
 
 /// A token that is bound to a key must not be used without it.

@@ -383,7 +383,7 @@ fn missing_arguments_are_prompted_for() {
     let top = empty_directory();
     let dialogue = [
         ("Name of the package:", "3d\r"),
-        ("it starts with a digit; try `server-3d`", "\x7f\x7fviewer\r"),
+        ("it starts with a digit; try `server-3d`", "\x7f\x7fviewer \r"),
         ("Example to start from:", "files\r"),
         ("Support HTTP as well?", "y\r"),
     ];

@@ -1,8 +1,9 @@
 //! `cargo mcp prompt`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
+    check::Server,
     common::{CommandOutput, run},
     examples::example,
     servers::HttpServer,
@@ -30,6 +31,19 @@ fn messages_are_shown_with_their_roles() {
             );
         }
     }
+}
+
+#[test]
+fn the_description_goes_to_stderr() {
+    let message = |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
+    let messages = json!([message("user", "Who?"), message("assistant", "Ann.")]);
+    let server = Server::new(&json!({
+        "prompts": [{"name": "ask"}],
+        "responses": {"prompts/get": {"result": {"description": "A dialogue.", "messages": messages}}},
+    }));
+    let done = server.run(&["prompt", "ask", "--revision", "2025-11-25"]);
+    assert_eq!(done.stderr, "A dialogue.\n");
+    assert_eq!(done.expect_success(), "user:\nWho?\n\nassistant:\nAnn.\n");
 }
 
 #[test]

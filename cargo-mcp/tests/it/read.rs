@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
+    check::Server,
     common::{CommandOutput, cargo_mcp, run},
     examples::example,
     servers::HttpServer,
@@ -52,8 +53,21 @@ fn binary_content_goes_to_a_pipe_or_a_file() {
     let into = directory.path().to_str().expect("UTF-8");
     let done = read(&["test://static-binary", "--output", into]);
     assert_eq!(done.stderr, format!("saved {into}/test---static-binary-1.png\n"));
-    let done = read(&["test://static-text", "--output", into]);
-    assert_eq!(done.stderr, format!("saved {into}/test---static-text-1.txt\n"));
+    for into in [into.to_owned(), format!("{into}/new/")] {
+        let done = read(&["test://static-text", "--output", &into]);
+        let into = into.trim_end_matches('/');
+        assert_eq!(done.stderr, format!("saved {into}/test---static-text-1.txt\n"));
+    }
+
+    // Several contents need a directory.
+    let contents = json!([{"uri": "a://b", "text": "one"}, {"uri": "a://b", "blob": "dHdv", "mimeType": "image/png"}]);
+    let server = Server::new(&json!({
+        "resources": [],
+        "responses": {"resources/read": {"result": {"contents": contents}}},
+    }));
+    let done = server.run(&["read", "a://b", "--output", "parts", "--revision", "2025-11-25"]);
+    assert_eq!(done.stderr, "saved parts/a---b-1.txt\nsaved parts/a---b-1.png\n");
+    assert_eq!(fs::read(server.path("parts/a---b-1.png")).expect("a file"), b"two");
 }
 
 #[test]
@@ -74,6 +88,20 @@ fn similar_uris_are_suggested() {
             assert_eq!(message, format!("error: `{uri}`: resource not found: {uri} (code {code})\nhelp: {help}\n"));
         }
     }
+    let resources: Vec<_> = (10..21).map(|at| json!({"uri": format!("a://{at}"), "name": "b"})).collect();
+    let listed: Vec<_> = (10..20).map(|at| format!("`a://{at}`")).collect();
+    let server = Server::new(&json!({
+        "resources": resources,
+        "responses": {"resources/read": {"error": {"code": -32002, "message": "not found"}}},
+    }));
+    assert_eq!(
+        server.run(&["read", "none", "--revision", "2025-11-25"]).expect_failure(1),
+        format!(
+            "error: `none`: not found (code -32002)\n\
+             help: available resources: {}, …; `cargo mcp list --resources` lists all\n",
+            listed.join(", ")
+        )
+    );
     let jobs = example("jobs");
     let message = run(&["read", "x://y", "--", jobs.to_str().expect("UTF-8")]).expect_failure(1);
     assert_eq!(
@@ -100,6 +128,9 @@ fn the_template_of_a_missing_resource_is_not_suggested() {
 
 #[test]
 fn exactly_one_uri_is_required() {
+    // A single word is the URI, even if it could be the URL of a server.
+    let message = run(&["read", "https://example.com/a"]).expect_failure(2);
+    assert!(message.starts_with("error: this workspace has several servers\n"), "{message}");
     let message = read(&["test://a", "test://b"]).expect_failure(2);
     assert_eq!(
         message,

@@ -11,7 +11,7 @@ fn schema() -> Map<String, Value> {
             "properties": {"city": {"type": "string"}, "zip": {"type": "integer"}},
             "required": ["city"],
             "additionalProperties": false,
-        }},
+        }, "Alias": {"$ref": "#/$defs/a~01b"}, "a~1b": {"type": "string"}},
         "properties": {
             "text": {"type": "string"},
             "count": {"type": "integer"},
@@ -30,7 +30,16 @@ fn schema() -> Map<String, Value> {
             "where": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]},
             "any": {},
             "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
             "free": {"type": "object"},
+            "untyped": {"properties": {"a": {"type": "string"}}},
+            "both": {"type": "object", "allOf": [
+                {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+                {"properties": {"b": {"type": "string"}}},
+            ]},
+            "alias": {"$ref": "#/$defs/Alias"},
+            "bytes": {"type": "string", "format": "byte"},
+            "encoded": {"type": "string", "contentEncoding": "base64"},
             "dotted.name": {"type": "integer"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100},
             // `exclusiveMaximum` as in old drafts, which is invalid today.
@@ -105,7 +114,11 @@ fn words_are_converted_according_to_the_schema() {
         (&["any=hello"], json!({"any": "hello"})),
         (&["any.deep.er=x"], json!({"any": {"deep": {"er": "x"}}})),
         (&["map.a=1", "map.b=2"], json!({"map": {"a": 1, "b": 2}})),
+        (&["labels.a=1"], json!({"labels": {"a": "1"}})),
         (&["free.a=1", "free.b=x"], json!({"free": {"a": 1, "b": "x"}})),
+        (&["untyped.a=1"], json!({"untyped": {"a": "1"}})),
+        (&["both.a=1", "both.b=2"], json!({"both": {"a": "1", "b": "2"}})),
+        (&["alias=5"], json!({"alias": "5"})),
         (&["dotted.name=1"], json!({"dotted.name": 1})),
         (&["count:=\"five\""], json!({"count": "five"})),
         (&["text:=5"], json!({"text": 5})),
@@ -148,6 +161,8 @@ fn invalid_arguments_are_reported_by_name() {
         ("numbers=[1", "argument `numbers`: expected array of integer, found `[1`"),
         ("place=Bern", "argument `place`: expected object, found `Bern`"),
         ("place.zip=1", "missing argument `place.city` (string)"),
+        ("both.b=1", "missing argument `both.a` (string)"),
+        ("untyped=5", "argument `untyped`: expected object, found `5`"),
         ("count.a=1", "argument `count`: expected integer, found an object"),
         ("cuont=1", "unknown argument `cuont`; did you mean `count`?"),
         ("place.cty=x", "unknown argument `place.cty`; did you mean `city`?"),
@@ -204,6 +219,11 @@ fn values_are_read_from_files() {
     assert_eq!(given(&[&format!("text=@{text}")]), Ok(json!({"text": "5\n"})));
     assert_eq!(given(&[&format!("count=@{number}")]), Ok(json!({"count": 5})));
     assert_eq!(given(&[&format!("text:=@{number}")]), Ok(json!({"text": 5})));
+    let style = path("style", b"brief\n");
+    assert_eq!(given(&[&format!("style=@{style}")]), Ok(json!({"style": "brief"})));
+    for name in ["bytes", "encoded"] {
+        assert_eq!(given(&[&format!("{name}=@{bytes}")]), Ok(json!({name: "/wA="})));
+    }
     let errors = given(&[&format!("text=@{bytes}")]).unwrap_err();
     assert_eq!(errors, [format!("argument `text`: `{bytes}` is not valid UTF-8")]);
 }

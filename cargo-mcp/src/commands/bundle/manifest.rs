@@ -229,7 +229,18 @@ fn platform() -> Result<&'static str, Failure> {
 mod tests {
     use serde_json::json;
 
-    use super::{merge, parse_author, remove_nulls};
+    use super::{Manifest, Setting, merge, parse_author, remove_nulls};
+
+    /// A client would replace a placeholder. The server could take it for a path, for example.
+    #[test]
+    fn defaults_with_placeholders_are_not_passed_to_the_server() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let names = ["DIR", "MODE", "KEY"].map(|name| pair(name, "Whatever."));
+        let defaults = [pair("DIR", "${HOME}/notes"), pair("MODE", "$fast")];
+        let settings = Setting::all(&names, &defaults, &[]).expect("the settings are valid");
+        let manifest = Manifest { json: json!(null), entry_point: String::new(), settings };
+        assert_eq!(manifest.defaults(), [pair("MODE", "$fast")]);
+    }
 
     #[test]
     fn overrides_are_merged_into_the_manifest() {

@@ -54,7 +54,12 @@ fn arguments_are_reported_only_for_a_reason() {
         (with("", text()), vec!["property-name"]),
         (with("a", json!({"anyOf": [{"type": "string"}, {"type": "null"}]})), vec![]),
         (with("a", json!({"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]})), vec!["union"]),
+        (with("a", json!({"type": "object", "anyOf": [{"required": ["b"]}]})), vec!["union"]),
         (with("a", json!({"$ref": "#/properties/b"})), vec!["unresolved-ref", "schema-ref"]),
+        (
+            json!({"type": "object", "properties": {"a": {"$ref": "#/x"}, "b": {"$ref": "#/x"}}}),
+            vec!["unresolved-ref", "schema-ref"],
+        ),
         (with("a", json!({"type": ["array", "null"]})), vec!["type-array", "array-without-items"]),
         (
             with("a", json!({"type": "array", "items": {"type": "object", "properties": {"b": {"type": "string"}}}})),

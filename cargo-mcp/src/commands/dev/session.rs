@@ -294,5 +294,9 @@ mod tests {
         assert_eq!(requests.finish("7"), None);
         assert_eq!(requests.cancel(2, "7"), Some(replaced));
         assert_eq!(requests.add(3, "7", None), "7", "the late response freed the id");
+        // The client may have responded before it received the cancellation.
+        requests.add(1, "8", None);
+        assert_eq!(requests.cancel(1, "8").as_deref(), Some("8"));
+        assert_ne!(requests.add(2, "8", None), "8");
     }
 }

@@ -241,6 +241,7 @@ mod tests {
             ("notes", "notes"),
             ("my notes.v2", "my-notes-v2"),
             ("ключ", "server"),
+            (&"a".repeat(65), &"a".repeat(64)),
             (host("https://mcp.example.com/mcp"), "mcp-example-com"),
             (host("http://user:secret@127.0.0.1:8080?x"), "127-0-0-1-8080"),
         ] {

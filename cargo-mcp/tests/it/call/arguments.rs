@@ -52,6 +52,11 @@ fn invalid_arguments_are_reported_before_the_call() {
             "error: the name of the tool is missing\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`, `show_board`\n",
         ),
         (&["serach_notes"], "error: unknown tool `serach_notes`\nhelp: did you mean `search_notes`?\n"),
+        // With a command, the first word is no package.
+        (
+            &["hello"],
+            "error: unknown tool `hello`\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`, `show_board`\n",
+        ),
         (
             &["frobnicate"],
             "error: unknown tool `frobnicate`\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`, `show_board`\n",
@@ -86,6 +91,14 @@ fn invalid_arguments_are_reported_before_the_call() {
         (
             &["count_notes", "--json", "x=1"],
             "error: `--json`: invalid JSON: expected value at byte 1\nhelp: use `--raw` to print the result as JSON\n",
+        ),
+        (
+            &["count_notes", "--json", "{\n  x}"],
+            "error: `--json`: invalid JSON: key must be a string at byte 3 of line 2\nhelp: use `--raw` to print the result as JSON\n",
+        ),
+        (
+            &["count_notes", "--json", r#"{"a": 18446744073709551616}"#],
+            "error: `--json`: `18446744073709551616` has more than 64 bits and cannot be sent exactly\n",
         ),
         (&["count_notes", "--json", "[]"], "error: `--json`: expected an object with the arguments by name\n"),
         (

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{ELICITATION_REVISIONS, call};
+use super::{ELICITATION_REVISIONS, call, call_script};
 use crate::{
     common::{cargo_mcp, run},
     servers::{HttpServer, for_each_at_once, modern_script, respond_to_call, script},
@@ -34,6 +34,31 @@ fn a_question_of_a_task_is_answered_once() {
     // A message that has not changed is shown once.
     assert_eq!(done.stderr, "`it` runs as task t\nstatus: waiting\n");
     assert_eq!(done.expect_success(), "done\n");
+}
+
+#[test]
+fn a_cancelled_task_is_reported() {
+    let task = r#""taskId":"t","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":1"#;
+    let then = [
+        (2, format!(r#""resultType":"task","status":"working",{task}"#)),
+        (3, format!(r#""resultType":"complete","status":"cancelled",{task}"#)),
+    ];
+    let then =
+        then.map(|(id, result)| format!(r#"echo '{{"jsonrpc":"2.0","id":{id},"result":{{{result}}}}}'; read l; "#));
+    let failed = call_script(&modern_script(&then.concat()), &["--task"]).expect_failure(1);
+    assert_eq!(failed, "`it` runs as task t\nerror: `it`: the server cancelled the task\n");
+}
+
+/// A server without tasks returns the result. The TypeScript SDK reports as the error of a tool that it requires a task.
+#[test]
+fn a_task_may_be_ignored_or_required() {
+    let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
+    let done = call_script(&script(&respond_to_call(result)), &["--task"]);
+    assert_eq!(done.expect_success(), "done\n");
+    let required = r#"{"content":[{"type":"text","text":"MCP error -32601: Tool it requires a task"}],"isError":true}"#;
+    let repeated = r#"case "$l" in *'"task":{}'*) echo '{"jsonrpc":"2.0","id":3,"result":RESULT}';; esac; read l"#;
+    let then = format!("{}; {}", respond_to_call(required), repeated.replace("RESULT", result));
+    assert_eq!(call_script(&script(&then), &[]).expect_success(), "done\n");
 }
 
 #[test]
@@ -91,6 +116,25 @@ fn ctrl_c_cancels_the_call_at_the_server() {
             let idle = || run(&["call", &server.url, "active"]).expect_success() == "none\n";
             assert!((0..50).any(|_| idle()), "{args:?}");
         }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_cancels_the_request_of_a_program() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cancelled");
+    for server in [script, modern_script] {
+        let server = server(&format!("echo called >&2; read -r l; printf '%s' \"$l\" > {}", file.display()));
+        let args: Vec<&str> = ["call", "it"].into_iter().chain(server.iter().map(String::as_str)).collect();
+        assert_eq!(interrupt(&args, "called"), Some(130), "{args:?}");
+        let sent: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
+        assert_eq!(sent["method"], "notifications/cancelled", "{args:?}");
+        assert_eq!(
+            (&sent["params"]["requestId"], &sent["params"]["reason"]),
+            (&2.into(), &"cancelled by the user".into())
+        );
+        fs::remove_file(&file).expect("the file is removed");
     }
 }
 

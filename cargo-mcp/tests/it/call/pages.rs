@@ -3,7 +3,7 @@
 use crate::{
     common::run,
     servers::{modern_script, script},
-    terminal::{DOWN, ENTER, Terminal},
+    terminal::{DOWN, ENTER, ESCAPE, Terminal},
 };
 
 /// Returns servers that ask the user to visit a page and return the reply, one per revision.
@@ -64,6 +64,21 @@ fn a_page_is_visited_only_with_consent() {
     }
 }
 
+/// A server could otherwise open files and start programs of this machine.
+#[test]
+fn only_websites_can_be_opened() {
+    let page = r#"{"mode":"url","message":"Sign in","url":"file:///etc/hosts","elicitationId":"1"}"#;
+    let script =
+        script(&format!(r#"echo '{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{page}}}'; read a"#));
+    let args: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    let mut terminal = Terminal::start(&args);
+    terminal.wait_for("file:///etc/hosts");
+    let before = terminal.wait_for("I will open it myself");
+    assert!(!before.contains("Open it in the browser"), "{before}");
+    terminal.send_keys(ESCAPE);
+    terminal.wait_for("the server exited");
+}
+
 #[test]
 fn a_host_that_may_deceive_is_marked_before_consent() {
     let url = "https://example.com@xn--exmple-cua.com/";
@@ -93,6 +108,12 @@ fn a_call_is_retried_after_the_user_visits_a_page() {
     assert_eq!(run(&args(&["--answer-json", "{}"])).expect_success(), "thank you\n");
     let message = run(&args(&["--answer-json", "decline"])).expect_failure(1);
     assert!(message.starts_with("error: `it`: visit it (code -32042)\n"), "{message}");
+
+    // An error without pages is not repeated.
+    let error = r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32042,"message":"visit it"}}'; read l"#;
+    let without = self::script(error);
+    let without: Vec<&str> = ["call", "it"].into_iter().chain(without.iter().map(String::as_str)).collect();
+    assert_eq!(run(&without).expect_failure(1), "error: `it`: visit it (code -32042)\n");
 
     let mut terminal = Terminal::start(&args(&[]));
     terminal.wait_for("script asks: Sign in");

@@ -364,6 +364,18 @@ fn one_of_several_challenges_must_accept_tokens() {
     }
 }
 
+/// See RFC 9728, section 3.1. The query of the server is part of its identifier, but not of the location of its metadata.
+#[test]
+fn the_location_of_metadata_has_no_query() {
+    let refusal = (401, Some("Bearer scope=\"notes:read\""));
+    let server = ProtectedServer::start(Behaviour { refusal, ..Behaviour::default() });
+    let url = format!("{}?tenant=1", server.url());
+    let done = run(&["check", &url, "--revision", "2025-11-25", "--bearer", "valid", "--format", "json"]);
+    let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let expected = format!("{}/.well-known/oauth-protected-resource/mcp", server.origin);
+    assert_eq!(report["authorization"]["metadata"], expected);
+}
+
 /// A server chooses the number of its authorization servers.
 #[test]
 fn the_number_of_authorization_servers_to_check_is_bounded() {

@@ -51,6 +51,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}`inputSchema`: reference `#/$defs/b` does not resolve"),
         ),
         (
+            "unresolved-ref",
+            with_schema(json!({"type": "object", "properties": {"a": {"$dynamicRef": "#b"}}})),
+            none.clone(),
+            format!("{page}`inputSchema`: reference `#b` does not resolve"),
+        ),
+        (
             "remote-ref",
             with_schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}})),
             none.clone(),
@@ -59,6 +65,26 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         (
             "bad-default",
             with_argument("a", json!({"type": "integer", "default": "x"})),
+            none.clone(),
+            format!("{page}`a` of `inputSchema`: invalid default: \"x\" is not of type \"integer\""),
+        ),
+        (
+            "bad-default",
+            with_schema(json!({
+                "type": "object",
+                "properties": {"a": {"$ref": "#/definitions/b", "default": "x"}},
+                "definitions": {"b": {"type": "integer"}},
+            })),
+            none.clone(),
+            format!("{page}`a` of `inputSchema`: invalid default: \"x\" is not of type \"integer\""),
+        ),
+        (
+            "bad-default",
+            with_schema(json!({
+                "type": "object",
+                "if": {"required": ["b"]},
+                "then": {"properties": {"a": {"type": "integer", "default": "x"}}},
+            })),
             none.clone(),
             format!("{page}`a` of `inputSchema`: invalid default: \"x\" is not of type \"integer\""),
         ),
@@ -120,6 +146,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
             none.clone(),
             format!("{page}`anyOf` at the top level of `inputSchema`"),
+        ),
+        (
+            "top-level-union",
+            with_schema(json!({"type": "object", "allOf": [{"required": ["a"]}]})),
+            none.clone(),
+            format!("{page}`allOf` at the top level of `inputSchema`"),
         ),
         (
             "schema-ref",
@@ -188,6 +220,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_argument("a", json!(true)),
             none.clone(),
             format!("{page}the schema of argument `a` is `true`"),
+        ),
+        (
+            "boolean-schema",
+            with_argument("a", json!({"type": "array", "items": true})),
+            none.clone(),
+            format!("{page}the schema of argument `a[]` is `true`"),
         ),
         (
             "boolean-schema",
@@ -308,6 +346,21 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             with_tool(json!({"description": "Fetch page."})),
             none.clone(),
             format!("{page}the tool is described as \"Fetch page.\""),
+        ),
+        (
+            "short-description",
+            with_tool(json!({"description": "Fetches."})),
+            none.clone(),
+            format!("{page}the tool is described as \"Fetches.\""),
+        ),
+        (
+            "short-description",
+            with_schema(json!({
+                "type": "object",
+                "properties": {"page_number": {"type": "integer", "description": "Page number."}},
+            })),
+            none.clone(),
+            format!("{page}argument `page_number` is described as \"Page number.\""),
         ),
         (
             "same-description",
@@ -722,6 +775,7 @@ fn correct_schemas_are_not_reported_as_wrong() {
         json!({"properties": {"a": text}, "$ref": "#/$defs/b", "$defs": {"b": {"properties": {"b": text}}}, "required": ["b"]}),
         json!({"properties": {"n": {"$ref": "#/$defs/n", "default": 3, "examples": [1, 2]}}, "$defs": {"n": number}}),
         json!({"properties": {"n": {"$ref": "#n"}}, "$defs": {"n": {"$anchor": "n", "type": "integer"}}}),
+        json!({"properties": {"n": {"$dynamicRef": "#n"}}, "$defs": {"n": {"$dynamicAnchor": "n", "type": "integer"}}}),
         json!({"properties": {"n": {"$ref": "#/$defs/a%20b~1c"}}, "$defs": {"a b/c": number}}),
         json!({"properties": {"child": {"$ref": "#"}}}),
         json!({"properties": {"pair": {"type": "array", "prefixItems": [text, number], "items": false}}}),

@@ -92,6 +92,17 @@ fn reinstalling_succeeds_and_replacing_requires_force() {
 }
 
 #[test]
+fn an_entry_is_removed_from_each_client_or_from_none() {
+    let text = "{\"mcpServers\": {\"other\": {}}}\n";
+    let home = Home::with(file("cursor"), text);
+    home.run(&["uninstall", "--client", "cursor,windsurf", "other"]).expect_failure(2);
+    assert_eq!(home.read(file("cursor")), text);
+    // A client may be named twice.
+    home.run(&["uninstall", "--client", "cursor,cursor", "other"]).expect_success();
+    assert!(!home.read(file("cursor")).contains("other"));
+}
+
+#[test]
 fn a_dry_run_prints_the_diff_and_writes_nothing() {
     let text =
         "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\", \"env\": { \"KEY\": \"old secret\" } }\n  }\n}\n";

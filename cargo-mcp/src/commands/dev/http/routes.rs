@@ -197,6 +197,7 @@ mod tests {
         ] {
             let mut request =
                 Request::builder().uri(uri).header("connection", "x-secret, host").header("x-secret", "1");
+            request = request.header("te", "trailers").header("keep-alive", "timeout=5").header("x-key", "1");
             for host in hosts {
                 request = request.header("host", *host);
             }
@@ -205,8 +206,21 @@ mod tests {
             let host = parts.headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
             assert_eq!(prepared.map(|()| host), expected, "{uri} {hosts:?}");
             if expected.is_ok() {
-                assert!(!parts.headers.contains_key("x-secret"));
+                let mut names: Vec<_> = parts.headers.keys().map(HeaderName::as_str).collect();
+                names.sort_unstable();
+                assert_eq!(names, ["host", "x-key"], "headers of the connection are removed");
             }
+        }
+    }
+
+    #[test]
+    fn only_requests_with_valid_ids_are_answered() {
+        for (body, expected) in [
+            (r#"{"id":1,"method":"a"}"#, &["1"][..]),
+            (r#"[{"id":"a","method":"a"},{"id":{},"method":"b"},{"method":"c"},{"id":2,"result":{}}]"#, &["\"a\""]),
+            ("not JSON", &[]),
+        ] {
+            assert_eq!(request_ids(body), expected, "{body}");
         }
     }
 }

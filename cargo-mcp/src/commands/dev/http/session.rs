@@ -339,6 +339,39 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_with_requests_is_for_the_current_server() {
+        let mut session = session();
+        for (body, server) in [
+            (r#"[{"id":7,"result":{}},{"id":5,"method":"ping"}]"#, None),
+            (r#"[{"id":7,"result":{}},{"method":"notifications/roots/list_changed"}]"#, Some(1)),
+        ] {
+            session.handle_server_message(1, r#"{"id":7,"method":"roots/list"}"#);
+            let routed = session.route(body).expect("a body");
+            assert_eq!((&*routed.body, routed.server), (body, server));
+        }
+    }
+
+    #[test]
+    fn a_late_response_reaches_no_other_server() {
+        let mut session = session();
+        session.handle_server_message(1, r#"{"id":7,"method":"roots/list"}"#);
+        session.forget(1);
+        let request = session.handle_server_message(2, r#"{"id":7,"method":"roots/list"}"#).expect("a request");
+        assert_ne!(request, r#"{"id":7,"method":"roots/list"}"#);
+        assert!(session.route(r#"{"id":7,"result":{}}"#).is_none());
+    }
+
+    #[test]
+    fn a_cancelled_request_needs_no_response() {
+        let mut session = session();
+        session.start_calls(1, r#"{"id":1,"method":"a"}"#);
+        assert!(session.has_unanswered(1, &["1".to_owned()]));
+        session.route(r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#);
+        assert!(!session.has_unanswered(1, &["1".to_owned()]));
+        assert_eq!(session.take_unanswered(None, |_| true), [""; 0]);
+    }
+
+    #[test]
     fn each_request_has_one_response() {
         let mut session = session();
         session.start_calls(1, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"},{"id":3,"method":"c"}]"#);

@@ -55,9 +55,11 @@ fn after_a_new_build() {
                 r#"{SESSION}
                 > client {{"id":5,"method":"a"}}
                 server 1 {{"id":5,"method":"a"}}
-                > server 1 {{"id":0,"method":"elicitation/create"}}
-                client {{"id":0,"method":"elicitation/create"}}
+                > server 1 {{"id":0,"method":"elicitation/create","params":{{"_meta":{{"progressToken":"t"}}}}}}
+                client {{"id":0,"method":"elicitation/create","params":{{"_meta":{{"progressToken":"t"}}}}}}
                 {TAKE_OVER}
+                > client {{"method":"notifications/progress","params":{{"progressToken":"t"}}}}
+                server 1 {{"method":"notifications/progress","params":{{"progressToken":"t"}}}}
                 > server 2 {{"id":0,"method":"roots/list"}}
                 client {{"id":"cargo-mcp-2-1","method":"roots/list"}}
                 > client {{"id":"cargo-mcp-2-1","result":{{}}}}
@@ -84,6 +86,14 @@ fn after_a_new_build() {
                 server 1 {{"id":6,"method":"resources/subscribe","params":{{"uri":"a://b"}}}}
                 > server 1 {{"id":6,"result":{{}}}}
                 client {{"id":6,"result":{{}}}}
+                > client {{"id":7,"method":"resources/subscribe","params":{{"uri":"c://d"}}}}
+                server 1 {{"id":7,"method":"resources/subscribe","params":{{"uri":"c://d"}}}}
+                > server 1 {{"id":7,"result":{{}}}}
+                client {{"id":7,"result":{{}}}}
+                > client {{"id":8,"method":"resources/unsubscribe","params":{{"uri":"c://d"}}}}
+                server 1 {{"id":8,"method":"resources/unsubscribe","params":{{"uri":"c://d"}}}}
+                > server 1 {{"id":8,"result":{{}}}}
+                client {{"id":8,"result":{{}}}}
                 > built 2
                 start 2 of build 2
                 server 2 {{"id":"own-1","method":"initialize","params":{{"x": 1.0}}}}
@@ -112,6 +122,21 @@ fn after_a_new_build() {
                 client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"error","logger":"cargo mcp dev","data":"build failed: src/main.rs:1: no"}}}}
                 "#
             ),
+        ),
+        (
+            "a client that is not initialized receives no log messages",
+            r#"
+            > built 1
+            start 1 of build 1
+            info serving
+            > client {"id":1,"method":"initialize"}
+            server 1 {"id":1,"method":"initialize"}
+            > server 1 {"id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{}}}}
+            client {"id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{}}}}
+            > failed E
+            warn build failed; still serving the last successful build
+            "#
+            .to_owned(),
         ),
         (
             "a server that rejects the session does not become active",

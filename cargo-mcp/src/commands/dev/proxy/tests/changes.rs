@@ -40,25 +40,38 @@ fn subscriptions_survive_new_builds() {
     check(false, "subscriptions", &script);
 }
 
-#[test]
-fn changed_lists_are_reported() {
-    let meta = format!(
+/// Returns the members of the parameters of requests without a session.
+fn meta() -> String {
+    format!(
         r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"cargo-mcp","version":"{}"}},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#,
         env!("CARGO_PKG_VERSION")
-    );
-    let list_requests = |server: u64, first: u64| {
-        let methods = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
-        let line = |(at, method): (u64, &str)| {
-            format!(
-                r#"server {server} {{"jsonrpc":"2.0","id":"own-{}","method":"{method}","params":{{{meta}}}}}"#,
-                first + at
-            )
-        };
-        (0..).zip(methods).map(line).collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// Returns the requests for the lists of a server. `first` is the number of the first one.
+fn list_requests(server: u64, first: u64) -> String {
+    let (methods, meta) = (["tools/list", "resources/list", "resources/templates/list", "prompts/list"], meta());
+    let line = |(at, method): (u64, &str)| {
+        format!(
+            r#"server {server} {{"jsonrpc":"2.0","id":"own-{}","method":"{method}","params":{{{meta}}}}}"#,
+            first + at
+        )
     };
-    let not_found = |server: u64, id: u64| {
-        format!(r#"> server {server} {{"id":"own-{id}","error":{{"code":-32601,"message":"no"}}}}"#)
-    };
+    (0..).zip(methods).map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn not_found(server: u64, id: u64) -> String {
+    format!(r#"> server {server} {{"id":"own-{id}","error":{{"code":-32601,"message":"no"}}}}"#)
+}
+
+/// Returns the responses of a server without lists to the requests for them.
+fn no_lists(server: u64, first: u64) -> String {
+    (first..first + 4).map(|id| not_found(server, id)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn changed_lists_are_reported() {
+    let meta = meta();
     let script = [
         "> built 1".to_owned(),
         "start 1 of build 1".to_owned(),
@@ -85,6 +98,82 @@ fn changed_lists_are_reported() {
         not_found(2, 8),
         not_found(2, 9),
         "info reloaded: - tool a, ~ tool b (input schema)".to_owned(),
+        // A list that cannot be read is not empty.
+        "> built 3".to_owned(),
+        "start 3 of build 3".to_owned(),
+        list_requests(3, 10),
+        r#"> server 3 {"id":"own-10","error":{"code":-32603,"message":"no"}}"#.to_owned(),
+        not_found(3, 11),
+        not_found(3, 12),
+        not_found(3, 13),
+        "info reloaded".to_owned(),
+        "stop 2".to_owned(),
     ];
     check(true, "lists", &script.join("\n"));
+}
+
+/// A server may name a next page forever.
+#[test]
+fn the_number_of_pages_is_bounded() {
+    let meta = meta();
+    let mut script = vec!["> built 1\nstart 1 of build 1".to_owned(), list_requests(1, 1)];
+    script.extend([2, 3, 4].map(|id| not_found(1, id)));
+    for (page, id) in (1..=100).zip(std::iter::once(1).chain(5..)) {
+        script.push(format!(r#"> server 1 {{"id":"own-{id}","result":{{"tools":[],"nextCursor":"c"}}}}"#));
+        if page < 100 {
+            script.push(format!(
+                r#"server 1 {{"jsonrpc":"2.0","id":"own-{}","method":"tools/list","params":{{{meta},"cursor":"c"}}}}"#,
+                page + 4
+            ));
+        }
+    }
+    script.push("info serving: no tools, resources or prompts".to_owned());
+    check(true, "pages", &script.join("\n"));
+}
+
+/// A server serves its clients even if it does not list anything, and also if it has changed its lists before.
+#[test]
+fn a_session_continues_whatever_the_lists() {
+    let result = r#""result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}}}"#;
+    let script = [
+        "> built 1\nstart 1 of build 1".to_owned(),
+        list_requests(1, 1),
+        no_lists(1, 1),
+        "info serving: no tools, resources or prompts".to_owned(),
+        format!(
+            r#"
+            > client {{"id":1,"method":"initialize"}}
+            server 1 {{"id":1,"method":"initialize"}}
+            > server 1 {{"id":1,{result}}}
+            client {{"id":1,{result}}}
+            > client {{"method":"notifications/initialized"}}
+            server 1 {{"method":"notifications/initialized"}}
+            > server 1 {{"method":"notifications/tools/list_changed"}}
+            client {{"method":"notifications/tools/list_changed"}}
+            > built 2
+            start 2 of build 2"#
+        ),
+        list_requests(2, 5),
+        format!("server 2 {{\"id\":\"own-9\",\"method\":\"initialize\"}}\n> server 2 {{\"id\":\"own-9\",{result}}}"),
+        no_lists(2, 5),
+        // The lists of both builds are the same, but the client may have read others.
+        r#"
+            server 2 {"jsonrpc":"2.0","method":"notifications/initialized"}
+            info reloaded: lists unchanged
+            client {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+            stop 1
+            > built 3
+            start 3 of build 3"#
+            .to_owned(),
+        list_requests(3, 10),
+        format!("server 3 {{\"id\":\"own-14\",\"method\":\"initialize\"}}\n> server 3 {{\"id\":\"own-14\",{result}}}"),
+        r#"
+            > start-timeout 3
+            server 3 {"jsonrpc":"2.0","method":"notifications/initialized"}
+            info reloaded
+            client {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+            stop 2"#
+            .to_owned(),
+    ];
+    check(true, "session", &script.join("\n"));
 }

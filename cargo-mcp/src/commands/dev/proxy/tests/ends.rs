@@ -106,6 +106,58 @@ fn after_a_crash() {
             ),
         ),
         (
+            "a server that responds may crash again",
+            format!(
+                r#"{SESSION}
+                > exited 1 exit 1
+                warn the server exited (exit 1); the next request or change restarts it
+                > client {{"id":5,"method":"a"}}
+                {restart}
+                > server 2 {{"id":"own-1","result":{{"protocolVersion":"2025-06-18","capabilities":{{"logging":{{}},"tools":{{}}}}}}}}
+                server 2 {{"jsonrpc":"2.0","method":"notifications/initialized"}}
+                server 2 {{"id":5,"method":"a"}}
+                info restarted
+                client {{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}}
+                > server 2 {{"id":5,"result":{{}}}}
+                client {{"id":5,"result":{{}}}}
+                > exited 2 exit 1
+                warn the server exited (exit 1); the next request or change restarts it
+                > client {{"id":6,"method":"b"}}
+                start 3 of build 1
+                server 3 {{"id":"own-2","method":"initialize","params":{{"x": 1.0}}}}
+                "#
+            ),
+        ),
+        (
+            "a new build may crash again",
+            r#"
+            > built 1
+            start 1 of build 1
+            info serving
+            > client {"id":1,"method":"initialize"}
+            server 1 {"id":1,"method":"initialize"}
+            > exited 1 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
+            start 2 of build 1
+            server 2 {"id":1,"method":"initialize"}
+            info restarted
+            > exited 2 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
+            restart in 500ms
+            > built 2
+            start 3 of build 2
+            server 3 {"id":1,"method":"initialize"}
+            info reloaded
+            > restart
+            > exited 3 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
+            start 4 of build 2
+            server 4 {"id":1,"method":"initialize"}
+            info restarted
+            "#
+            .to_owned(),
+        ),
+        (
             "queued calls fail if the server does not restart",
             format!(
                 r#"{SESSION}
@@ -170,6 +222,23 @@ fn at_shutdown() {
             "calls finish first",
             format!(
                 "{SESSION}{call}\n> closed\nclose 1\n> server 1 {{\"id\":5,\"result\":1}}\nclient {{\"id\":5,\"result\":1}}\nexit"
+            ),
+        ),
+        (
+            "no further server starts",
+            format!(
+                r#"{SESSION}{call}
+                > built 2
+                start 2 of build 2
+                server 2 {{"id":"own-1","method":"initialize","params":{{"x": 1.0}}}}
+                > closed
+                stop 2
+                close 1
+                > built 3
+                > server 1 {{"id":5,"result":1}}
+                client {{"id":5,"result":1}}
+                exit
+                "#
             ),
         ),
         (
