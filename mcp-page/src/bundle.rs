@@ -515,6 +515,7 @@ mod tests {
             r#"<script type="application/json">import "https://b.example/x"</script>"#,
             r#"<!-- > <img src="https://b.example/x"> -->"#,
             r#"<textarea><img src="https://b.example/x"></textarea>"#,
+            r#"<title><img src="https://b.example/x"></title>"#,
             r#"<meta charset="utf-8">"#,
             r#"<script async src="https://a.example/a.js"></script>"#,
             // A string that names no file is not an import.
@@ -555,6 +556,17 @@ mod tests {
             (
                 "<body><script type=module async src=ends.js></script>b</body>",
                 format!("<body><script type=\"module\">{script}</script>b</body>"),
+            ),
+            ("<script src=' mcp-runtime:bridge '>", "<script src=\"mcp-runtime:bridge\"></script>".to_owned()),
+            // The last end tag counts, since what follows another one is part of the body.
+            (
+                "<body><script defer src=ends.js></script>a</body>b</body>",
+                format!("<body>a</body>b<script>{script}</script></body>"),
+            ),
+            ("<script src=ends.js integrity=sha256-a crossorigin></script>", format!("<script>{script}</script>")),
+            (
+                "<link rel=stylesheet href=ends.css integrity=sha256-a crossorigin>",
+                "<style>a::after { content: '<\\/STYLE><\\/style>' }\n</style>".to_owned(),
             ),
             (
                 "<link rel=stylesheet href=ends.css />",
@@ -623,6 +635,7 @@ mod tests {
             ("<style>@import url(data:text/css,a)</style>", "page:1: the policy of a page permits no `data:` styles"),
             ("<style>@import 'data:text/css,a';</style>", "the policy of a page permits no `data:` styles"),
             ("<style>@font-face { src: url(data:font/woff2;base64,AA==) }</style>", fonts),
+            ("<style>@font-face { src: url(img/dot.svg) }</style>", fonts),
             ("<style>@font-face { src: local(a), url(data:application/octet-stream,A) }</style>", fonts),
             ("<svg><use href='img/dot.svg#a'/></svg>", "`<use>` cannot load `img/dot.svg#a`"),
             ("<svg><use xlink:href='https://a.example/a.svg#a'/></svg>", "`<use>` cannot load"),
@@ -655,6 +668,9 @@ mod tests {
             ("<img src=img/a:b.png>", "cannot read `img/a:b.png`"),
             ("<img src=board.js>", "`board.js` has an unsupported file type"),
             ("<iframe src=frame.html></iframe>", "a frame needs a URL"),
+            ("<iframe src='data:text/html,a'></iframe>", "a frame needs a URL"),
+            ("<base href='https://b.example/x'>", "help: add `base_uris = [\"https://b.example\"]`"),
+            ("<object data=img/dot.svg>", "hosts forbid `<object>` in every page"),
             ("<embed src=img/dot.svg>", "hosts forbid `<embed>` in every page"),
             ("<link rel='preload stylesheet' href=data:text/css,a>", "the policy of a page permits no `data:` styles"),
             ("<link rel=stylesheet href=https://b.example/x>", forbidden),

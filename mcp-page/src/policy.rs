@@ -162,6 +162,7 @@ mod tests {
         for (origin, url, expected) in [
             ("https://a.example", "https://a.example/x?y", true),
             ("https://a.example", "HTTPS://A.EXAMPLE", true),
+            ("HTTPS://A.EXAMPLE", "https://a.example/x", true),
             ("https://a.example", "//a.example/x", true),
             ("https://a.example", "https://a.example:443/x", true),
             ("https://a.example", "https://a.example:8443/x", false),

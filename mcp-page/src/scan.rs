@@ -336,6 +336,7 @@ mod tests {
     fn urls_of_scripts_are_found_in_calls_and_imports() {
         for (js, expected) in [
             (r#"fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
+            (r#"fetch("//a.example/x")"#, Some(("//a.example/x", false))),
             (r#"window.fetch( 'https://a.example/x')"#, Some(("https://a.example/x", false))),
             ("fetch(`https://a.example/${id}`)", Some(("https://a.example/${id}", false))),
             (r#"new WebSocket("wss://a.example")"#, Some(("wss://a.example", false))),

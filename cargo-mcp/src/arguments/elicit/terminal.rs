@@ -74,8 +74,7 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
     const OPEN: &str = "Open it in the browser";
     show_page(server, message, url);
     let web = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let choices = ["I will open it myself", DECLINE, CANCEL];
-    let choices: Vec<&'static str> = web.map(|_| OPEN).into_iter().chain(choices).collect();
+    let choices: Vec<_> = web.map(|_| OPEN).into_iter().chain(["I will open it myself", DECLINE, CANCEL]).collect();
     match menu(&choices)? {
         OPEN => {
             if let Err(error) = open::that_detached(url) {
