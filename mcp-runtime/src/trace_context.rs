@@ -1,6 +1,8 @@
 //! The formats of `traceparent` and `tracestate` ([W3C Trace Context](https://www.w3.org/TR/trace-context-2/)) and of
 //! `baggage` ([W3C Baggage](https://www.w3.org/TR/baggage/)).
 
+use std::collections::HashSet;
+
 /// The maximum size of a `traceparent` in bytes, of versions that add fields.
 const MAX_TRACEPARENT_BYTES: usize = 256;
 
@@ -28,12 +30,13 @@ pub(crate) fn is_traceparent(text: &str) -> bool {
     id(32) && id(16) && field(2).is_some() && (version != "00" || fields.next().is_none())
 }
 
-/// Returns whether a `tracestate` is valid. Members may be empty.
+/// Returns whether a `tracestate` is valid. Members may be empty, and their keys differ.
 pub(crate) fn is_tracestate(text: &str) -> bool {
-    let members = text.split(',').map(trimmed);
+    let mut members = text.split(',').map(trimmed).filter(|member| !member.is_empty());
+    let mut keys = HashSet::new();
     text.len() <= MAX_TRACESTATE_BYTES
         && text.split(',').count() <= MAX_STATES
-        && members.filter(|member| !member.is_empty()).all(is_state)
+        && members.all(|member| state_key(member).is_some_and(|key| keys.insert(key)))
 }
 
 /// Returns whether a `baggage` is valid.
@@ -41,13 +44,14 @@ pub(crate) fn is_baggage(text: &str) -> bool {
     text.len() <= MAX_BAGGAGE_BYTES && text.split(',').count() <= MAX_BAGGAGE && text.split(',').all(is_baggage_member)
 }
 
-fn is_state(member: &str) -> bool {
-    let Some((key, value)) = member.split_once('=') else { return false };
+/// Returns the key of a member of a `tracestate`, if it is valid.
+fn state_key(member: &str) -> Option<&str> {
+    let (key, value) = member.split_once('=')?;
     let starts = key.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit());
     let is_key = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/@".contains(&byte);
     let is_value = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'=';
     let fits = key.len() <= 256 && (1..=256).contains(&value.len());
-    starts && fits && key.bytes().all(is_key) && value.bytes().all(is_value)
+    (starts && fits && key.bytes().all(is_key) && value.bytes().all(is_value)).then_some(key)
 }
 
 fn is_baggage_member(member: &str) -> bool {
@@ -124,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_tracestate_is_a_list_of_vendors() {
-        let many = |count: usize| vec!["a=1"; count].join(",");
+        let many = |count: usize| (0..count).map(|number| format!("{number}=1")).collect::<Vec<_>>().join(",");
         for (text, is_valid) in [
             ("rojo=00f067aa0ba902b7", true),
             ("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", true),
@@ -159,6 +163,9 @@ mod tests {
             ("a=1;b:2", true),
             ("a=1;b=2", false),
             ("a=1,b", false),
+            ("a=1,a=1", false),
+            ("a=1,b=1, a=2", false),
+            ("a=1,a/b=1", true),
         ] {
             assert_eq!(is_tracestate(text), is_valid, "{text:?}");
         }
