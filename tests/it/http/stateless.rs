@@ -211,10 +211,15 @@ async fn headers_that_mirror_arguments_are_checked() {
 #[tokio::test]
 async fn only_post_is_allowed() {
     let (_, endpoint) = serve().await;
+    let session = endpoint.session("2025-11-25").await;
     for method in ["GET", "DELETE"] {
-        let response = endpoint.send(&Request::new(method).with("mcp-protocol-version", "2026-07-28")).await;
-        assert_eq!((response.status, response.header("allow")), (405, Some("POST")), "{method}");
+        let request = Request::new(method).with("mcp-protocol-version", "2026-07-28");
+        for request in [request.clone(), request.with("mcp-session-id", &session.id)] {
+            let response = endpoint.send(&request).await;
+            assert_eq!((response.status, response.header("allow")), (405, Some("POST")), "{request:?}");
+        }
     }
+    assert_eq!(endpoint.send(&session.ping()).await.outcome(), (200, 0), "the session has not ended");
 }
 
 #[tokio::test]

@@ -337,7 +337,8 @@ async fn directories_list_their_children() {
         assert_eq!(children[0]["mimeType"], "text/markdown");
     }
     let result = client(server()).request("resources/directory/read", json!({"uri": "skill://acme"})).await.unwrap();
-    assert_eq!(result["resultType"], "complete");
+    let hints = ["ttlMs", "cacheScope"].map(|hint| result.get(hint));
+    assert_eq!((&result["resultType"], hints), (&json!("complete"), [None; 2]));
 }
 
 /// A client cannot distinguish a hidden skill from a missing one.
