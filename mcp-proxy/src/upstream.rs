@@ -392,11 +392,12 @@ impl Upstream {
     fn fault(&self, error: ErrorData) -> Fault {
         let ErrorData { code, message, data, .. } = error;
         if code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
-            let required = data.as_ref().and_then(|data| data.get("requiredCapabilities")).cloned().unwrap_or_default();
-            if required.to_string().len() > MAX_ERROR_LENGTH {
-                return Fault::internal(self.prefix.message("the upstream requires capabilities"));
-            }
-            return Fault::MissingCapability { required };
+            let required = data.as_ref().and_then(|data| data.get("requiredCapabilities"));
+            let is_valid = |required: &&Value| required.is_object() && required.to_string().len() <= MAX_ERROR_LENGTH;
+            return match required.filter(is_valid) {
+                Some(required) => Fault::MissingCapability { required: required.clone() },
+                None => Fault::internal(self.prefix.message("the upstream requires capabilities")),
+            };
         }
         // From this server, these codes would tell the client to use another version or session, or to visit pages. The
         // pages of an upstream that are valid do not get here.
@@ -530,6 +531,26 @@ mod tests {
         let upstream = upstream();
         upstream.events.unsubscribed();
         timeout(Duration::from_secs(1), upstream.events.resubscribe.notified()).await.unwrap();
+    }
+
+    #[test]
+    fn only_capabilities_that_are_an_object_pass() {
+        for (data, expected) in [
+            (Some(json!({"requiredCapabilities": {"roots": {}}})), Some(json!({"roots": {}}))),
+            (Some(json!({"requiredCapabilities": null})), None),
+            (Some(json!({"requiredCapabilities": ["roots"]})), None),
+            (Some(json!({"requiredCapabilities": 7})), None),
+            (Some(json!({})), None),
+            (Some(json!("text")), None),
+            (None, None),
+        ] {
+            let error = ErrorData::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "missing", data.clone());
+            let expected = match expected {
+                Some(required) => Fault::MissingCapability { required },
+                None => Fault::internal("up: the upstream requires capabilities"),
+            };
+            assert_eq!(upstream().fault(error), expected, "{data:?}");
+        }
     }
 
     #[test]

@@ -244,7 +244,11 @@ async fn invalid_responses_fail_their_call() {
             || Reply::Result(json!({"content": [], "isError": "no"})),
             "is unavailable: its response is invalid",
         ),
-        ("structured content that is no object", || Reply::Result(json!({"content": [], "structuredContent": 7})), ""),
+        (
+            "structured content that is no object",
+            || Reply::Result(json!({"content": [], "structuredContent": 7})),
+            r#""structuredContent": Object {"result": Number(7)}"#,
+        ),
         ("no answer", || Reply::Hang, "did not finish within"),
         (
             "a redirect",
@@ -282,8 +286,8 @@ async fn invalid_responses_fail_their_call() {
         ),
         (
             "missing capabilities that are no object",
-            || Reply::Error(json!({"code": -32021, "message": "missing", "data": "text"})),
-            "",
+            || Reply::Error(json!({"code": -32021, "message": "missing", "data": {"requiredCapabilities": ["roots"]}})),
+            "up: the upstream requires capabilities",
         ),
         (
             "missing capabilities that are too large",
@@ -314,7 +318,10 @@ async fn invalid_responses_fail_their_call() {
             .max_message_bytes(1 << 20)
             .header("authorization", "secret-of-the-gateway");
         let server = upstream.add_to(own().timeout(Duration::from_secs(2)), "up").await.unwrap();
-        let mut client = server.test_client(Revision::V2025_11_25).answering(|request| panic!("{request:?}"));
+        // Only the newest revision has an error with the capabilities.
+        let is_newest = attack.starts_with("missing capabilities");
+        let revision = if is_newest { Revision::V2026_07_28 } else { Revision::V2025_11_25 };
+        let mut client = server.test_client(revision).answering(|request| panic!("{request:?}"));
         let result = client.call("up_a", ()).await;
         let text = format!("{result:?}");
         assert!(text.contains(expected) && text.len() < 16 * 1024, "{attack}: {}", &text[..text.len().min(500)]);
