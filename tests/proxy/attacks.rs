@@ -81,24 +81,36 @@ async fn invalid_entries_are_left_out() {
             2,
         ),
         ("many icons", with("icons", vec![json!({"src": "https://example.com/a.png"}); 100].into()), 2),
+        (
+            "an argument with an invalid header",
+            with(
+                "inputSchema",
+                json!({"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no token"}}}),
+            ),
+            1,
+        ),
         ("keys of the protocol", with("_meta", json!({"io.modelcontextprotocol/x": 1, "dev.mcp/y": 2, "": 3})), 2),
         ("too many", Value::Array(many), 2000),
         ("too large", (0..8).map(|number| large(&format!("t{number}"))).collect(), 3),
         ("no list", json!({"a": 1}), 0),
     ];
     for (attack, tools, expected) in cases {
-        let fake = fake::start(move |method, _| lists(method, tools.clone())).await;
-        let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
-        let built = server.build().unwrap_or_else(|error| panic!("{attack}: {error}"));
-        let mut client = built.test_client(Revision::V2026_07_28);
-        let listed = client.tools().await.unwrap();
-        assert_eq!(listed.len(), expected + 2, "{attack}: {:?}", listed.iter().take(9).collect::<Vec<_>>());
-        let icons = listed.iter().map(|tool| tool["icons"].as_array().map_or(0, Vec::len)).max();
-        assert_eq!(icons, Some(if attack == "many icons" { 16 } else { 0 }), "{attack}");
-        let texts = format!("{:?}", listed.iter().map(|tool| &tool.0).collect::<Vec<_>>());
-        assert!(!texts.contains("javascript") && !texts.contains("io.modelcontextprotocol/x"), "{attack}: {texts}");
-        assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{attack}");
-        assert_eq!(client.call("up_taken", ()).await.unwrap().text(), "up_taken", "{attack}");
+        for is_stateless in [false, true] {
+            let tools = tools.clone();
+            let reply = move |method: &str, _: &Value| lists(method, tools.clone());
+            let fake = if is_stateless { fake::start_stateless(reply).await } else { fake::start(reply).await };
+            let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+            let built = server.build().unwrap_or_else(|error| panic!("{attack}: {error}"));
+            let mut client = built.test_client(Revision::V2026_07_28);
+            let listed = client.tools().await.unwrap();
+            assert_eq!(listed.len(), expected + 2, "{attack}: {:?}", listed.iter().take(9).collect::<Vec<_>>());
+            let icons = listed.iter().map(|tool| tool["icons"].as_array().map_or(0, Vec::len)).max();
+            assert_eq!(icons, Some(if attack == "many icons" { 16 } else { 0 }), "{attack}");
+            let texts = format!("{:?}", listed.iter().map(|tool| &tool.0).collect::<Vec<_>>());
+            assert!(!texts.contains("javascript") && !texts.contains("io.modelcontextprotocol/x"), "{attack}: {texts}");
+            assert_eq!(client.call("own", ()).await.unwrap().text(), "own", "{attack}");
+            assert_eq!(client.call("up_taken", ()).await.unwrap().text(), "up_taken", "{attack}");
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use mcp_runtime::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 use tracing::Span;
 
 use crate::{
@@ -390,6 +391,33 @@ async fn questions_progress_and_log_messages_pass() {
         // A client that supports nothing.
         let mut client = gateway.test_client(Revision::V2024_11_05);
         assert!(client.call("up_ask", ()).await.unwrap().is_error());
+    }
+}
+
+/// Report a name, beside another call.
+#[tool]
+async fn meet(ctx: &Context, both: &Barrier, name: String) {
+    both.wait().await;
+    ctx.progress(1, 1, name);
+    both.wait().await;
+}
+
+/// Progress names its call with a token, which no other call has at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_reaches_its_own_call() {
+    let server = Server::empty("upstream", "1.0.0").with::<meet>().with_state(Barrier::new(2));
+    for (spoken, address) in of_each_revision(&server.build().unwrap()).await {
+        if spoken == Revision::V2024_11_05 {
+            continue; // without messages
+        }
+        let gateway = gateway(&address).await.build().unwrap();
+        let meet = async |name: &'static str| {
+            let mut client = gateway.test_client(Revision::V2025_11_25);
+            let (_, progress) = client.call_with_progress("up_meet", json!({ "name": name })).await.unwrap();
+            let names: Vec<_> = progress.into_iter().map(|update| update.message).collect();
+            assert_eq!(names, [Some(name.to_owned())], "{spoken}");
+        };
+        tokio::join!(meet("ada"), meet("bob"));
     }
 }
 

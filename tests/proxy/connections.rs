@@ -63,6 +63,10 @@ async fn only_configured_credentials_reach_the_upstream() {
     let heads = fake.heads.lock().unwrap();
     assert!(heads.iter().all(|head| !head.contains("callers-own") && head.contains("x-key: configured")), "{heads:#?}");
     assert!(heads.iter().any(|head| head.contains("bearer for-ada")));
+    let accepts = |head: &str, kind| head.lines().any(|line| line.starts_with("accept: ") && line.contains(kind));
+    let mut posts = heads.iter().filter(|head| head.starts_with("post "));
+    let accept_both = posts.all(|head| accepts(head, "application/json") && accepts(head, "text/event-stream"));
+    assert!(accept_both, "{heads:#?}");
 }
 
 /// The connection that was unused for the longest time is closed for a new one.
