@@ -16,8 +16,8 @@ use rmcp::{
     model::{
         ClientCapabilities, ClientConfig, ClientRequest, CreateMessageRequestParams, CreateMessageResult,
         CustomNotification, ElicitRequestParams, ElicitResult, GetExtensions as _, Implementation, InputRequests,
-        InputRequiredResult, InputResponses, ListRootsResult, LoggingLevel, ProtocolVersion, RequestMetaObject,
-        ResourceUpdatedNotificationParam, ServerPeerInfo, ServerResult, SetLevelRequestParams,
+        InputRequiredResult, InputResponses, ListRootsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+        RequestMetaObject, ResourceUpdatedNotificationParam, ServerPeerInfo, ServerResult, SetLevelRequestParams,
     },
     service::{
         ClientLifecycleMode, ClientServiceExt as _, NotificationContext, PeerRequestOptions, RequestContext,
@@ -52,6 +52,10 @@ const MAX_QUESTIONS_PER_ROUND: usize = 16;
 const MAX_LATE_TASKS: usize = 64;
 /// The maximum length of the key of a question.
 const MAX_KEY_LENGTH: usize = 256;
+
+/// The maximum number of pages of a list, and of bytes of all lists together. The rest is left out.
+pub(crate) const MAX_PAGES: usize = 100;
+pub(crate) const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The extension for pages.
 const PAGES: &str = "io.modelcontextprotocol/ui";
@@ -260,6 +264,24 @@ impl Connection {
     /// Sends a request that belongs to no call.
     pub(crate) async fn request(&self, request: ClientRequest) -> Result<ServerResult, ServiceError> {
         self.peer.send_request(request).await
+    }
+
+    /// Reads the list of tools, so that `rmcp` knows which arguments are headers. It knows that for each connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a page. The tools of the pages before it are known.
+    pub(crate) async fn read_tools(&self) -> Result<(), ServiceError> {
+        let (mut cursor, mut bytes) = (None, 0);
+        for _ in 0..MAX_PAGES {
+            let page = self.peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
+            bytes += serde_json::to_vec(&page.tools).map_or(0, |tools| tools.len());
+            cursor = page.next_cursor;
+            if cursor.is_none() || bytes > MAX_BYTES {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Sends the request of a call, and answers the questions of the upstream until it returns the result. `request` creates

@@ -2,7 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use mcp_runtime::{
@@ -22,16 +22,14 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, MAX_BYTES, MAX_PAGES},
     convert::{icons, make_printable, meta, printable, role, schema, text},
     tasks,
     upstream::{Failure, Upstream},
 };
 
-/// The maximum number of pages of a list, and of entries and bytes of all lists together. The rest is left out.
-const MAX_PAGES: usize = 100;
+/// The maximum number of entries of all lists together. The rest is left out.
 const MAX_ENTRIES: usize = 2000;
-const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The lists of an upstream.
 pub(crate) struct Lists {
@@ -68,6 +66,8 @@ pub(crate) async fn read(upstream: &Arc<Upstream>, connection: &Connection) -> L
         let tools = reader.list("tools", |params| ClientRequest::ListToolsRequest(paginated(params))).await;
         let is_extended = connection.is_stateless && capabilities.supports_tasks();
         is_extended.hash(&mut reader.digest);
+        let is_header = |tool: &Value| tool["inputSchema"].to_string().contains("\"x-mcp-header\"");
+        upstream.has_header_arguments.fetch_or(tools.iter().any(is_header), Ordering::Relaxed);
         entries.extend(tools.iter().filter_map(|tool| tool_entry(upstream, tool, is_extended)));
     }
     if capabilities.resources.is_some() {

@@ -74,6 +74,8 @@ pub(crate) struct Upstream {
     /// How long connecting, reading the lists and subscribing to their changes may take.
     pub(crate) timeout: Duration,
     max_message_bytes: usize,
+    /// Whether the upstream has listed a tool with arguments that are also sent as headers.
+    pub(crate) has_header_arguments: AtomicBool,
     /// The connections by principal. The connection for callers without credentials of their own reads the lists.
     pool: Mutex<HashMap<Option<Caller>, Arc<Slot>>>,
     /// The URIs that clients are subscribed to. The server limits their number for each client.
@@ -171,10 +173,21 @@ impl Upstream {
         let (changed, changes) = mpsc::channel(1);
         let (resubscribe, has_missed_updates) = (Notify::new(), AtomicBool::new(false));
         let events = Arc::new(Events { prefix: prefix.clone(), handle, changed, resubscribe, has_missed_updates });
-        let (pool, subscribed) = Default::default();
+        let (has_header_arguments, pool, subscribed) = Default::default();
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let upstream = Self { id, prefix, target, is_per_caller, timeout, max_message_bytes, pool, subscribed, events };
+        let upstream = Self {
+            id,
+            prefix,
+            target,
+            is_per_caller,
+            timeout,
+            max_message_bytes,
+            has_header_arguments,
+            pool,
+            subscribed,
+            events,
+        };
         (Arc::new(upstream), changes)
     }
 
@@ -235,7 +248,12 @@ impl Upstream {
     ) -> Result<Arc<Connection>, Unavailable> {
         let opened = timeout(self.timeout, self.open(identity.as_ref())).await;
         let (connection, error) = match opened {
-            Ok(Ok(connection)) => (Some(Arc::new(connection)), None),
+            Ok(Ok(connection)) => {
+                if connection.is_stateless && self.has_header_arguments.load(Ordering::Relaxed) {
+                    self.read_header_arguments(&connection).await;
+                }
+                (Some(Arc::new(connection)), None)
+            }
             Ok(Err((reason, error))) => {
                 tracing::warn!(
                     upstream = self.prefix.as_str(),
@@ -254,6 +272,14 @@ impl Upstream {
         lock(&slot.open).clone_from(&connection);
         self.events.resubscribe.notify_one();
         connection.ok_or(Unavailable(error.unwrap_or_default()))
+    }
+
+    /// Reads which arguments of tools calls on this connection also send as headers.
+    async fn read_header_arguments(&self, connection: &Connection) {
+        if !matches!(timeout(self.timeout, connection.read_tools()).await, Ok(Ok(()))) {
+            let upstream = self.prefix.as_str();
+            tracing::warn!(upstream, "the tools of an upstream cannot be read: their calls may lack headers");
+        }
     }
 
     /// Opens a connection.
@@ -326,7 +352,8 @@ impl Upstream {
         }
     }
 
-    /// Sends the request of a call, once more if the connection was closed before, or the upstream has rejected it unread.
+    /// Sends the request of a call, once more if the connection was closed before, or the upstream has rejected the request
+    /// unread or because of its headers.
     ///
     /// # Errors
     ///
@@ -343,6 +370,15 @@ impl Upstream {
             let (error, may_repeat) = match connection.call(ctx, &self.prefix, &request).await {
                 Ok(result) => return Ok(result),
                 Err(CallError::Fault(fault)) => return Err(Failure::Fault(fault)),
+                // The upstream may have changed which arguments are headers.
+                Err(CallError::Service(ServiceError::McpError(error)))
+                    if error.code == ErrorCode::HEADER_MISMATCH && connection.is_stateless && !is_repeated =>
+                {
+                    self.events.changed();
+                    self.read_header_arguments(&connection).await;
+                    is_repeated = true;
+                    continue;
+                }
                 Err(CallError::Service(ServiceError::McpError(error))) => {
                     return Err(Failure::Fault(match required_pages(&error, &self.prefix, &connection.pages) {
                         Some(pages) => ctx.url_elicitation_required(pages).await,

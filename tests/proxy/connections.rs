@@ -11,8 +11,8 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use mcp_proxy::Upstream;
-use mcp_runtime::{Level, Revision, Server, auth::Identity};
-use serde_json::json;
+use mcp_runtime::{Context, Level, Revision, Server, auth::Identity, function::ToolEntry};
+use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::Semaphore,
@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     eventually,
     fake::{self, Reply, lists, tool},
-    gateway, url,
+    gateway, serve, url,
 };
 
 pub(crate) fn respond(method: &str) -> Reply {
@@ -67,6 +67,33 @@ async fn only_configured_credentials_reach_the_upstream() {
     let mut posts = heads.iter().filter(|head| head.starts_with("post "));
     let accept_both = posts.all(|head| accepts(head, "application/json") && accepts(head, "text/event-stream"));
     assert!(accept_both, "{heads:#?}");
+}
+
+/// The upstream rejects calls without the header. Each connection knows the headers of the lists that it has read.
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_are_sent_as_headers_on_every_connection() {
+    let routed = |header: &str| {
+        let schema = json!({"type": "object", "properties": {"place": {"type": "string", "x-mcp-header": header}}});
+        ToolEntry::new("routed", schema, |arguments: Map<String, Value>, _: Context| async move {
+            Value::from(arguments)["place"].to_string()
+        })
+    };
+    for is_per_caller in [false, true] {
+        let server = Server::empty("upstream", "1.0.0").with_entry(routed("Region")).build().unwrap();
+        let upstream = Upstream::http(url(&serve(&server).await));
+        let upstream = if is_per_caller { upstream.per_caller() } else { upstream };
+        let gateway = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+        let mut client = gateway.test_client(Revision::V2026_07_28).with_extension(Identity::new("ada"));
+        for place in ["here", "dört", "=?base64?x?="] {
+            let result = client.call("up_routed", json!({ "place": place })).await.unwrap();
+            assert_eq!(result.text(), format!("{place:?}"), "{is_per_caller}");
+        }
+        assert_eq!(client.call("up_routed", json!({})).await.unwrap().text(), "null", "{is_per_caller}");
+        server.handle().replace_entries(|_| true, [routed("Zone")]).unwrap();
+        let result = client.call("up_routed", json!({"place": "there"})).await.unwrap();
+        assert_eq!(result.text(), "\"there\"", "{is_per_caller}: the tool has changed");
+        eventually!(client.tools().await.unwrap()[0]["inputSchema"]["properties"]["place"]["x-mcp-header"] == "Zone");
+    }
 }
 
 /// The connection that was unused for the longest time is closed for a new one.
