@@ -256,9 +256,8 @@ fn root(path: &PathBuf) -> Result<Root, Failure> {
         return Err(invalid(&"not a directory"));
     }
     let uri = url::Url::from_directory_path(&full).map_err(|()| invalid(&"cannot be written as a URI"))?;
-    // The root directory has no other URI than the one with a slash at its end.
-    let uri = if full.parent().is_some() { uri.as_str().trim_end_matches('/') } else { uri.as_str() };
-    let root = Root::new(uri);
+    // Only the root directory keeps the slash at the end of its URI.
+    let root = Root::new(if full.parent().is_some() { uri.as_str().trim_end_matches('/') } else { uri.as_str() });
     Ok(match full.file_name().and_then(|name| name.to_str()) {
         Some(name) => root.with_name(name),
         None => root,

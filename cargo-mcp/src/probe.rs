@@ -185,14 +185,12 @@ impl RawSession {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let mut response = self.connection.request(&message, self.timeout).await?;
         let invalid = |why: String| Err(RequestError::InvalidResponse(why));
-        match (response.get("result").is_some(), response.get("error")) {
-            (true, None) if response["jsonrpc"] == "2.0" => Ok(response["result"].take()),
-            (false, Some(error)) if response["jsonrpc"] == "2.0" => {
-                match (error["code"].as_i64(), error["message"].as_str()) {
-                    (Some(code), Some(message)) => Err(RequestError::Rpc { code, message: message.to_owned() }),
-                    _ => invalid(format!("the error has no `code` or no `message`: {error}")),
-                }
-            }
+        match (response["jsonrpc"] == "2.0", response.get("result").is_some(), response.get("error")) {
+            (true, true, None) => Ok(response["result"].take()),
+            (true, false, Some(error)) => match (error["code"].as_i64(), error["message"].as_str()) {
+                (Some(code), Some(message)) => Err(RequestError::Rpc { code, message: message.to_owned() }),
+                _ => invalid(format!("the error has no `code` or no `message`: {error}")),
+            },
             _ => invalid(format!("not a JSON-RPC 2.0 response: {response}")),
         }
     }

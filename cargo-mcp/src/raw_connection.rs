@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn media_types_have_no_case() {
+    async fn media_types_are_case_insensitive() {
         let target = Target::Url { url: format!("{}/events", start_mirror().await), headers: Vec::new() };
         let mut connection = RawConnection::open(&target).unwrap();
         let response = connection.request(&json!({"id": 1, "method": "ping"}), Duration::from_secs(60)).await.unwrap();

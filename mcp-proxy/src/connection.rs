@@ -27,10 +27,13 @@ use rmcp::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tokio::sync::{
-    Semaphore,
-    mpsc::{self, error::TrySendError},
-    oneshot,
+use tokio::{
+    sync::{
+        Semaphore,
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
+    time::Instant,
 };
 
 use crate::{
@@ -53,8 +56,10 @@ const MAX_LATE_TASKS: usize = 64;
 /// The maximum length of the key of a question.
 const MAX_KEY_LENGTH: usize = 256;
 
-/// The maximum number of pages of a list, and of bytes of all lists together. The rest is left out.
+/// The maximum number of pages of a list.
 pub(crate) const MAX_PAGES: usize = 100;
+
+/// The maximum size in bytes of the lists that are read together.
 pub(crate) const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The extension for pages.
@@ -216,6 +221,8 @@ pub(crate) struct Connection {
     /// Permits to wait for the tasks of calls that were dropped.
     late_tasks: Arc<Semaphore>,
     pub(crate) is_stateless: bool,
+    /// When the list of tools was last read because a call was rejected.
+    pub(crate) tools_read: tokio::sync::Mutex<Option<Instant>>,
     pub(crate) subscriptions: Subscriptions,
     _running: Box<dyn Send + Sync>,
 }
@@ -250,7 +257,17 @@ impl Connection {
         // Only the connection that all callers share reads lists.
         let subscriptions = Subscriptions::new(peer.clone(), is_stateless, !has_single_principal, limit, listener);
         let late_tasks = Arc::new(Semaphore::new(MAX_LATE_TASKS));
-        Ok(Self { peer, calls, pages, late_tasks, is_stateless, subscriptions, _running: Box::new(running) })
+        let tools_read = tokio::sync::Mutex::default();
+        Ok(Self {
+            peer,
+            calls,
+            pages,
+            late_tasks,
+            is_stateless,
+            tools_read,
+            subscriptions,
+            _running: Box::new(running),
+        })
     }
 
     pub(crate) fn info(&self) -> Option<Arc<ServerPeerInfo>> {
@@ -266,7 +283,7 @@ impl Connection {
         self.peer.send_request(request).await
     }
 
-    /// Reads the list of tools, so that `rmcp` knows which arguments are headers. It knows that for each connection.
+    /// Reads the list of tools, so that `rmcp` knows which arguments are headers: it keeps them for each connection.
     ///
     /// # Errors
     ///

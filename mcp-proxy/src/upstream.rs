@@ -43,6 +43,9 @@ const MAX_CONNECTIONS: usize = 64;
 /// The maximum length of an error message of the upstream.
 const MAX_ERROR_LENGTH: usize = 4096;
 
+/// The minimum time between two reads of the list of tools because of calls that are rejected.
+const HEADERS_PAUSE: Duration = Duration::from_secs(5);
+
 /// Why an upstream that speaks only the transport of 2024-11-05 is unavailable.
 const ONLY_SSE: &str = "it speaks HTTP+SSE, which Streamable HTTP has replaced: use another URL of it, or a bridge such as `mcp-remote` as a command";
 
@@ -282,6 +285,22 @@ impl Upstream {
         }
     }
 
+    /// Reads the lists again after a call was rejected because of its headers, unless that has happened since the call
+    /// began, or was tried recently. Returns whether the call can be repeated.
+    async fn renew_header_arguments(&self, connection: &Connection, began: Instant) -> bool {
+        let mut read = connection.tools_read.lock().await;
+        if read.is_some_and(|read| read > began) {
+            return true;
+        }
+        if !connection.is_stateless || read.is_some_and(|read| read.elapsed() < HEADERS_PAUSE) {
+            return false;
+        }
+        self.events.changed();
+        self.read_header_arguments(connection).await;
+        *read = Some(Instant::now());
+        true
+    }
+
     /// Opens a connection.
     ///
     /// # Errors
@@ -367,19 +386,16 @@ impl Upstream {
         let mut is_repeated = false;
         loop {
             let connection = self.connection(identity).await.map_err(|error| self.unavailable(error.0))?;
+            let began = Instant::now();
             let (error, may_repeat) = match connection.call(ctx, &self.prefix, &request).await {
                 Ok(result) => return Ok(result),
                 Err(CallError::Fault(fault)) => return Err(Failure::Fault(fault)),
-                // The upstream may have changed which arguments are headers.
-                Err(CallError::Service(ServiceError::McpError(error)))
-                    if error.code == ErrorCode::HEADER_MISMATCH && connection.is_stateless && !is_repeated =>
-                {
-                    self.events.changed();
-                    self.read_header_arguments(&connection).await;
-                    is_repeated = true;
-                    continue;
-                }
                 Err(CallError::Service(ServiceError::McpError(error))) => {
+                    let is_mismatch = error.code == ErrorCode::HEADER_MISMATCH && !is_repeated;
+                    if is_mismatch && self.renew_header_arguments(&connection, began).await {
+                        is_repeated = true;
+                        continue;
+                    }
                     return Err(Failure::Fault(match required_pages(&error, &self.prefix, &connection.pages) {
                         Some(pages) => ctx.url_elicitation_required(pages).await,
                         None => self.fault(error),

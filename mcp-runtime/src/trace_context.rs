@@ -30,7 +30,7 @@ pub(crate) fn is_traceparent(text: &str) -> bool {
     id(32) && id(16) && field(2).is_some() && (version != "00" || fields.next().is_none())
 }
 
-/// Returns whether a `tracestate` is valid. Members may be empty, and their keys differ.
+/// Returns whether a `tracestate` is valid. Members may be empty; their keys must be unique.
 pub(crate) fn is_tracestate(text: &str) -> bool {
     let mut members = text.split(',').map(trimmed).filter(|member| !member.is_empty());
     let mut keys = HashSet::new();

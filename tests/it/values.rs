@@ -19,6 +19,8 @@ use tokio::sync::Semaphore;
 
 use crate::layers::log::Log;
 
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Sum {
     sum: i64,
@@ -343,7 +345,7 @@ async fn methods_of_extensions_are_called_by_their_names() {
         match params["text"].as_str() {
             Some("none") => Err(Fault::resource_not_found("nothing")),
             Some("list") => Ok(json!([])),
-            text => Ok(json!({"found": text, "resultType": "x", "_meta": {"example.com/a": 1}})),
+            text => Ok(json!({"found": text, "resultType": "x", "_meta": {"example.com/a": 1, SERVER_INFO: "x"}})),
         }
     });
     let object = || json!({"type": "object"});
@@ -389,6 +391,7 @@ async fn methods_of_extensions_are_called_by_their_names() {
                 (Ok(result), Ok(text)) => {
                     assert_eq!(result["found"], *text, "{case}");
                     assert_eq!(result["_meta"]["example.com/a"], 1, "{case}");
+                    assert_eq!(result["_meta"][SERVER_INFO] == "x", !revision.is_stateless(), "{case}");
                     assert_eq!(
                         result["resultType"],
                         if revision.is_stateless() { json!("complete") } else { Value::Null }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_denial_is_no_login() {
+    async fn a_denial_does_not_log_in() {
         let callback = Callback::listen(0).await.unwrap();
         let client = get(callback.listener.local_addr().unwrap(), "/callback?error=access_denied&state=this");
         let wait = callback.wait("this".to_owned(), Duration::from_secs(60));

@@ -15,7 +15,7 @@ use rmcp::{
     },
 };
 use sse_stream::Sse;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::{
     browser::Callback,
@@ -44,6 +44,8 @@ pub(crate) struct AuthorizedClient {
     store: TokenStore,
     /// Held while the user is asked, so that concurrent calls ask once.
     asking: Arc<Mutex<()>>,
+    /// The number of times that the user has granted scopes.
+    grants: Arc<watch::Sender<u64>>,
 }
 
 /// Returns a client with the stored tokens for a server, or `None` if the user has not logged in.
@@ -54,7 +56,8 @@ pub(crate) struct AuthorizedClient {
 pub(crate) async fn authorized_client(url: &str) -> Result<Option<AuthorizedClient>, Failure> {
     let Some((manager, store)) = stored(url).await? else { return Ok(None) };
     let client = http_client().map_err(Failure::connection)?;
-    Ok(Some(AuthorizedClient { inner: AuthClient::new(client, manager), store, asking: Arc::default() }))
+    let (inner, (asking, grants)) = (AuthClient::new(client, manager), Default::default());
+    Ok(Some(AuthorizedClient { inner, store, asking, grants }))
 }
 
 /// Returns a valid access token for a server, or `None` if the user has not logged in.
@@ -89,18 +92,19 @@ impl AuthorizedClient {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        for step in 0..MAX_STEPS {
+        for _ in 0..MAX_STEPS {
+            let grants = *self.grants.borrow();
             match send().await {
-                Err(StreamableHttpError::InsufficientScope(error)) => self.step_up(error, step > 0).await?,
+                Err(StreamableHttpError::InsufficientScope(error)) => self.step_up(error, grants).await?,
                 result => return result,
             }
         }
         send().await
     }
 
-    /// Asks the user for the scopes of a challenge, in addition to the granted scopes. A call that has not been repeated
-    /// does not ask for scopes that were granted, since another call may have asked for them meanwhile.
-    async fn step_up(&self, error: InsufficientScopeError, is_repeated: bool) -> Result<(), Error> {
+    /// Asks the user for the scopes of a challenge, in addition to the granted scopes, unless another call has asked for
+    /// them since there were `before` grants.
+    async fn step_up(&self, error: InsufficientScopeError, before: u64) -> Result<(), Error> {
         let Some(required) = error.required_scope.clone() else {
             return Err(StreamableHttpError::InsufficientScope(error));
         };
@@ -109,7 +113,7 @@ impl AuthorizedClient {
         let mut scopes = stored.granted_scopes;
         let is_missing = |scope: &&str| !scopes.iter().any(|granted| granted == scope);
         let missing: Vec<_> = required.split_whitespace().filter(is_missing).map(str::to_owned).collect();
-        if missing.is_empty() && !is_repeated {
+        if missing.is_empty() && *self.grants.borrow() > before {
             return Ok(());
         }
         scopes.extend(missing);
@@ -125,6 +129,7 @@ impl AuthorizedClient {
         let session = AuthorizationSession::for_scope_upgrade(manager, request.clone(), &callback.redirect_uri);
         let redirected = callback.authorize(&request, STEP_TIMEOUT).await?;
         finish(&session, metadata, &redirected).await?;
+        self.grants.send_modify(|grants| *grants += 1);
         Ok(())
     }
 }
@@ -207,19 +212,26 @@ mod tests {
     #[tokio::test]
     async fn the_user_is_not_asked_for_scopes_that_were_granted_meanwhile() {
         // No server listens here, so that asking fails.
-        let url = "http://127.0.0.1:9/mcp";
-        for (granted, refusals, expected_sent, is_sent) in
-            [(&["a", "b"][..], 1, 2, true), (&["a", "b"], 2, 2, false), (&["a"], 1, 1, false)]
-        {
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url = &*format!("http://{address}/mcp");
+        for (granted, is_asked_meanwhile, refusals, expected_sent, is_sent) in [
+            (&["a", "b"][..], true, 1, 2, true),
+            (&["a", "b"], true, 2, 2, false),
+            (&["a", "b"], false, 1, 1, false),
+            (&["a"], true, 1, 1, false),
+        ] {
             let directory = tempfile::tempdir().unwrap();
             let store = TokenStore::in_directory(directory.path().to_owned(), url);
             let scopes = granted.iter().copied().map(str::to_owned).collect();
             let credentials = StoredCredentials::new("client".into(), None, scopes, None);
             store.save(credentials.with_issuer(Some("https://id.example.com".into()))).await.unwrap();
             let inner = AuthClient::new(http_client().unwrap(), manager(url, store.clone()).await.unwrap());
-            let client = AuthorizedClient { inner, store, asking: Arc::default() };
+            let client = AuthorizedClient { inner, store, asking: Arc::default(), grants: Arc::default() };
             let sent = Cell::new(0);
             let send = || {
+                if is_asked_meanwhile && sent.get() == 0 {
+                    client.grants.send_modify(|grants| *grants += 1);
+                }
                 sent.set(sent.get() + 1);
                 let error = InsufficientScopeError::new("Bearer".to_owned(), Some("b".to_owned()));
                 std::future::ready(if sent.get() > refusals {

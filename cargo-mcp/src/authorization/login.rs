@@ -164,7 +164,7 @@ pub(super) fn authorization_failure(url: &str, error: &AuthError) -> Failure {
     }
 }
 
-/// Sends a request without a token. Returns the header that asks for a token, or else the first challenge.
+/// Sends a request without a token. Returns the header with a `Bearer` challenge, or else the first one.
 async fn challenge(url: &str) -> Result<Option<String>, Failure> {
     // Valid in every revision, and without effect.
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -186,10 +186,11 @@ async fn challenge(url: &str) -> Result<Option<String>, Failure> {
         ))
         .help("check the path, or call it without logging in"));
     }
-    let headers = response.headers().get_all(WWW_AUTHENTICATE);
-    let headers: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
-    let accepts_tokens = |header: &&&str| parse(header).is_some_and(|all| all.iter().any(Challenge::accepts_tokens));
-    Ok(headers.iter().find(accepts_tokens).or(headers.first()).map(|header| (*header).to_owned()))
+    let values = response.headers().get_all(WWW_AUTHENTICATE);
+    let headers: Vec<&str> = values.iter().flat_map(|value| value.to_str()).collect();
+    let is_bearer = |challenge: Challenge| challenge.scheme.eq_ignore_ascii_case("Bearer");
+    let bearer = headers.iter().find(|header| parse(header).into_iter().flatten().any(is_bearer));
+    Ok(bearer.or(headers.first()).map(|header| (*header).to_owned()))
 }
 
 #[cfg(test)]

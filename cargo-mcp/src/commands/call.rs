@@ -181,8 +181,7 @@ fn schema_warning(tool: &Tool, result: &CallToolResult) -> Option<String> {
     let schema = Value::Object(tool.output_schema.as_deref()?.clone());
     let structured = result.structured_content.as_ref().filter(|_| result.is_error != Some(true))?;
     let error = compile(&schema).ok()?.validate(structured).err()?;
-    let (path, violation) = (error.instance_path(), error.masked());
-    Some(format!("warning: `{}`: invalid `structuredContent{path}`: {violation}", tool.name))
+    Some(format!("warning: `{}`: invalid `structuredContent{}`: {}", tool.name, error.instance_path(), error.masked()))
 }
 
 fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -> Result<(), Failure> {

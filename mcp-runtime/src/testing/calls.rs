@@ -524,7 +524,7 @@ impl TestClient {
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server. In 2026-07-28, a server does not acknowledge the subscription to a
-    /// resource that it does not have, which is reported as the error that reading it would be.
+    /// resource that it does not have, which is reported with the error code of reading it.
     pub async fn subscribe(&mut self, uri: &str) -> Result<(), RpcError> {
         if !self.revision.is_stateless() {
             return self.request("resources/subscribe", json!({"uri": uri})).await.map(drop);

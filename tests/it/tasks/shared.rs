@@ -471,6 +471,25 @@ async fn a_function_goes_on_while_its_record_is_written() {
     client.wait_for_status(&id, "completed").await;
 }
 
+/// A function that never waits for anything uses up the budget of each poll.
+#[tokio::test]
+async fn a_function_that_is_always_ready_can_be_cancelled() {
+    /// Count the function as one that waits, and do not end.
+    #[tool(task)]
+    async fn spins(gate: &Arc<Gate>) {
+        let _dropped = DropCounter(gate);
+        loop {
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    let gate = Arc::<Gate>::default();
+    let mut client = connect(server(&gate).with::<spins>().backend(slow_backend()), Revision::V2026_07_28);
+    let id = client.start_task("spins", json!({})).await;
+    client.task_request("tasks/cancel", &id).await.unwrap();
+    wait_until(|| gate.dropped() == 1).await;
+}
+
 /// The question is already stored, so only the message is concerned.
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_although_a_status_message_cannot_be_stored() {

@@ -85,7 +85,7 @@ impl Answers {
     pub(crate) async fn answer(&self, question: ElicitRequestParams) -> Result<ElicitResult, Failure> {
         let given = {
             let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-            // The fields of a form are no consent to visit a page.
+            // The fields of a form do not count as consent to visit a page.
             let is_for_form = matches!(replies.front(), Some(Reply::Accept(form)) if !form.is_empty());
             let is_page = matches!(question, ElicitRequestParams::UrlElicitationParams { .. });
             if is_page && is_for_form { None } else { replies.pop_front() }

@@ -74,10 +74,10 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
     const OPEN: &str = "Open it in the browser";
     show_page(server, message, url);
     let web = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let choices: Vec<_> = web.map(|_| OPEN).into_iter().chain(["I will open it myself", DECLINE, CANCEL]).collect();
+    let choices: Vec<_> = web.iter().map(|_| OPEN).chain(["I will open it myself", DECLINE, CANCEL]).collect();
     match menu(&choices)? {
         OPEN => {
-            if let Err(error) = open::that_detached(url) {
+            if let Err(error) = open::that_detached(web.as_ref().map_or(url, Url::as_str)) {
                 errln!("cannot start a browser ({error}); open the page yourself");
             }
             Ok(Reply::Consent)
@@ -88,7 +88,7 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
     }
 }
 
-/// Shows a page before the user consents to visit it.
+/// Shows a page that the user is asked to visit.
 pub(crate) fn show_page(server: &str, message: &str, url: &str) {
     print_question(server, message);
     errln!("  {}", escape_line(url));
@@ -104,14 +104,13 @@ pub(crate) fn show_page(server: &str, message: &str, url: &str) {
 pub(crate) fn host_warning(given: &str) -> Option<String> {
     let url = Url::parse(given).ok()?;
     let host = url.host_str()?;
-    let is_as_given = given.to_ascii_lowercase().starts_with(&url[..Position::BeforePath]);
+    let is_as_given = given.to_ascii_lowercase().starts_with(&url[..Position::BeforePath].to_ascii_lowercase());
     let warnings = [
         (host.split('.').any(|label| label.starts_with("xn--")), "contains characters that may look like others"),
         (url.authority().contains('@'), "is not the text before the `@`"),
         (!is_as_given, "is spelled differently in the URL"),
     ];
-    let (_, warning) = warnings.into_iter().find(|(applies, _)| *applies)?;
-    Some(format!("the host `{host}` {warning}"))
+    warnings.into_iter().find(|(applies, _)| *applies).map(|(_, warning)| format!("the host `{host}` {warning}"))
 }
 
 fn print_question(server: &str, message: &str) {
@@ -335,6 +334,7 @@ mod tests {
             ("http://[::1]:8080/", ""),
             ("https://fooxn--bar.example.com/", ""),
             ("mailto:a@example.com", ""),
+            ("custom://Example.com/", ""),
             ("no URL", ""),
             (
                 "https://xn--exmple-cua.com/",

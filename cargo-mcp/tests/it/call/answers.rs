@@ -61,7 +61,7 @@ fn defaults_apply_without_a_terminal() {
 
 /// A form is not sent if the command line answers another one.
 #[test]
-fn defaults_are_no_answer() {
+fn defaults_do_not_count_as_answers() {
     let expected = "error: the server asks: Please review and update the form fields with defaults\n\
                     help: `--answer name=…` is missing (string)\n\
                     help: `--answer age=…` is missing (integer)\n\

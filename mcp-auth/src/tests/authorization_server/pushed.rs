@@ -161,7 +161,7 @@ async fn pushed_requests_are_bounded_by_address_and_in_total() {
     assert_eq!(push_from(&world, "203.0.113.1:1", &[]).await.status, 201);
 }
 
-/// Everyone can register clients with credentials.
+/// Registration of clients with credentials is open.
 #[tokio::test]
 async fn pushed_requests_of_registered_clients_are_counted_by_address() {
     let world = World::new().await;

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::{
+    task::unconstrained,
+    time::{Instant, Sleep, sleep},
+};
 
 use super::{
     LOG_TARGET,
@@ -33,8 +36,8 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of times that the runner tries again to update the record. A task whose questions and responses cannot be
-/// stored then fails.
+/// How often a failed update of the record is tried again. If a question or a response still cannot be stored, the task
+/// fails.
 const MAX_RETRIES: u32 = 6;
 
 /// How a task ends.
@@ -174,8 +177,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs the function, and keeps the record up to date meanwhile. Returns how the task ends and its latest state, if
-    /// that is known, or `None` if the task was cancelled, was lost or has expired.
+    /// Runs the function while keeping its record up to date. Returns how the task ends and its latest state, if that is
+    /// known, or `None` if the task was cancelled, was lost or has expired.
     async fn run_function(
         &self,
         changes: TaskWaiter,
@@ -189,7 +192,8 @@ impl Runner {
         let output = tokio::select! {
             biased;
             output = &mut work => output,
-            ended = self.keep_record(&mut latest, changes) => return ended.map(|()| None),
+            // Even if the function uses up the budget of each poll, its record is kept up to date.
+            ended = unconstrained(self.keep_record(&mut latest, changes)) => return ended.map(|()| None),
         };
         end_guard.is_finished = output.is_some();
         drop(end_guard);
@@ -309,7 +313,7 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
             state.set_unfinished_status();
         });
         match attempt.await {
-            Err(_) if retries.next().is_some() => backoff.wait().await,
+            Err(TaskError::Backend(_)) if retries.next().is_some() => backoff.wait().await,
             updated => break updated,
         }
     };

@@ -20,6 +20,7 @@ use crate::{
     },
     jsonrpc::write,
     model::{CacheScope, Icon, setters},
+    revision::Dialect,
 };
 
 /// Every closure receives the context.
@@ -381,9 +382,15 @@ fn write_method<R: Serialize, E: ErrorOutput>(reply: &mut Reply<'_>, value: Resu
         let name = &reply.call.name;
         return Err(Fault::internal(format!("the result of `{name}` is not an object")).into());
     };
-    let (encoding, meta) = (&reply.call.encoding, result.remove("_meta"));
-    let reserved = encoding.dialect.result_members.iter().map(|(name, _)| *name);
-    reserved.chain(["resultType"]).for_each(|name| drop(result.remove(name)));
+    let (encoding, mut meta) = (&reply.call.encoding, result.remove("_meta"));
+    result.remove("resultType");
+    let Dialect { result_members, meta_members, .. } = encoding.dialect;
+    for (object, members) in
+        [(Some(&mut result), result_members), (meta.as_mut().and_then(Value::as_object_mut), meta_members)]
+    {
+        let Some(object) = object else { continue };
+        members.iter().for_each(|(name, _)| drop(object.remove(*name)));
+    }
     reply.out.push(b'{');
     for (name, value) in &result {
         write::plain(member(reply.out, name), value);

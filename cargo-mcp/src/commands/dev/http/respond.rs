@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn media_types_have_no_case() {
+    fn media_types_are_case_insensitive() {
         for (content_type, expected) in
             [("text/event-stream", true), ("Text/Event-Stream; charset=utf-8", true), ("application/json", false)]
         {
