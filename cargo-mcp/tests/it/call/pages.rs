@@ -81,14 +81,14 @@ fn only_websites_can_be_opened() {
 
 #[test]
 fn a_host_that_may_deceive_is_marked_before_consent() {
-    let url = "https://example.com@xn--exmple-cua.com/";
-    let warning = "the host `xn--exmple-cua.com` contains characters that may look like others\n";
+    let url = "https://example.com@xn--80a3b.com/";
+    let warning = "the host `xn--80a3b.com` contains characters that may look like others\n";
     for script in url_elicitation_scripts(url) {
         let script: Vec<&str> = script.iter().map(String::as_str).collect();
         let consented = run(&[&["call", "it", "--answer-json", "{}"][..], &script].concat());
         assert_eq!(
             consented.stderr,
-            format!("script asks: Sign in\n  {url}\n  at xn--exmple-cua.com\n  warning: {warning}")
+            format!("script asks: Sign in\n  {url}\n  at xn--80a3b.com\n  warning: {warning}")
         );
         let asked = run(&[&["call", "it"][..], &script].concat()).expect_failure(2);
         assert!(asked.contains(&format!("help: {warning}")), "{asked}");
