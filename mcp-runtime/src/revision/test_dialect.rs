@@ -14,6 +14,7 @@ use crate::{
     Context, Level, Server,
     engine::{Connection, RequestIds},
     error::Fault,
+    handler::entry::MethodEntry,
     jsonrpc::write,
     testing::TestClient,
 };
@@ -106,6 +107,24 @@ async fn every_result_has_the_members_of_its_dialect() {
             assert_eq!(has_server_info, revision != Revision::VTest, "{result}");
             assert_eq!((result["servedBy"].clone(), result["_meta"]["metaMember"].clone()), expected, "{result}");
         }
+    }
+}
+
+/// Parsing would hide a member that occurs twice.
+#[tokio::test]
+async fn methods_of_authors_do_not_repeat_members_of_their_dialect() {
+    let respond = async |_: Value, _: Context| Ok::<_, Fault>(json!({"servedBy": "a", "_meta": {"metaMember": "b"}}));
+    let method = MethodEntry::new("example.com/method", json!({"type": "object"}), respond);
+    let server = Server::empty("test", "1.0.0").with_entry(method).build().unwrap();
+    let mut connection = Connection::new(server.engine().clone());
+    let params = json!({"_meta": meta("9999-12-31")});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "example.com/method", "params": params}).to_string();
+    let mut out = Vec::new();
+    connection.receive(request.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut out);
+    connection.drain(&mut out);
+    let response = String::from_utf8(out).unwrap();
+    for (name, member) in [("servedBy", r#""servedBy":"test""#), ("metaMember", r#""metaMember":[2]"#)] {
+        assert_eq!((response.matches(name).count(), response.contains(member)), (1, true), "{response}");
     }
 }
 
