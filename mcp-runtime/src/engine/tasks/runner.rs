@@ -30,7 +30,7 @@ use crate::{
     handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,
     revision::Dialect,
-    stdx::until_panic,
+    stdx::{race, until_panic},
 };
 
 /// The minimum time between two updates that change only the status message.
@@ -189,11 +189,10 @@ impl Runner {
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
         let mut work = Box::pin(context.run_within(call.declared_timeout(), guarded));
         let mut latest = Some(self.task.clone());
-        let output = tokio::select! {
-            biased;
-            output = &mut work => output,
-            // Even if the function uses up the budget of each poll, its record is kept up to date.
-            ended = unconstrained(self.keep_record(&mut latest, changes)) => return ended.map(|()| None),
+        // Even if the function uses up the budget of each poll, its record is kept up to date.
+        let output = match race(&mut work, unconstrained(self.keep_record(&mut latest, changes))).await {
+            Ok(output) => output,
+            Err(ended) => return ended.map(|()| None),
         };
         end_guard.is_finished = output.is_some();
         drop(end_guard);
@@ -256,15 +255,12 @@ impl Runner {
             message_delay.as_mut().await;
             inbox.message_changed.notified().await;
         };
-        tokio::select! {
-            biased;
-            () = inbox.questions_changed.notified() => Event::InboxChanged,
-            () = message_changed => {
-                message_delay.reset(Instant::now() + MESSAGE_INTERVAL);
-                Event::InboxChanged
-            }
-            () = changes.changed(task) => Event::RecordChanged,
+        let inbox_changed = race(inbox.questions_changed.notified(), message_changed);
+        let changed = race(inbox_changed, changes.changed(task)).await;
+        if let Ok(Err(())) = changed {
+            message_delay.reset(Instant::now() + MESSAGE_INTERVAL);
         }
+        if changed.is_ok() { Event::InboxChanged } else { Event::RecordChanged }
     }
 
     fn log_end(&self, status: &str) {
