@@ -20,7 +20,6 @@ use crate::{
     },
     jsonrpc::write,
     model::{CacheScope, Icon, setters},
-    revision::Dialect,
 };
 
 /// Every closure receives the context.
@@ -384,12 +383,9 @@ fn write_method<R: Serialize, E: ErrorOutput>(reply: &mut Reply<'_>, value: Resu
     };
     let (encoding, mut meta) = (&reply.call.encoding, result.remove("_meta"));
     result.remove("resultType");
-    let Dialect { result_members, meta_members, .. } = encoding.dialect;
-    for (object, members) in
-        [(Some(&mut result), result_members), (meta.as_mut().and_then(Value::as_object_mut), meta_members)]
-    {
-        let Some(object) = object else { continue };
-        members.iter().for_each(|(name, _)| drop(object.remove(*name)));
+    encoding.dialect.result_members.iter().for_each(|(name, _)| drop(result.remove(*name)));
+    if let Some(Value::Object(meta)) = &mut meta {
+        encoding.dialect.meta_members.iter().for_each(|(name, _)| drop(meta.remove(*name)));
     }
     reply.out.push(b'{');
     for (name, value) in &result {
