@@ -49,72 +49,53 @@
 //!
 //! - [Frameworks](frameworks): what agent frameworks make of schemas and results.
 
-pub mod first_server {
-    #![doc = include_str!("../docs/first_server.md")]
+/// Declares chapters that consist of the file with their name.
+macro_rules! chapters {
+    ($($(#[$meta:meta])* $name:ident)*) => {$(
+        $(#[$meta])*
+        pub mod $name {
+            #![doc = include_str!(concat!("../docs/", stringify!($name), ".md"))]
+        }
+    )*};
 }
-pub mod arguments {
-    #![doc = include_str!("../docs/arguments.md")]
+
+chapters! {
+    first_server
+    arguments
+    results
+    state
+    resources
+    prompts
+    asking
+    long_calls
+    #[cfg(any(feature = "cluster", not(doctest)))]
+    tasks
+    pagination
+    testing
+    organizing
+    composing
+    versions
+    #[cfg(any(feature = "log", not(doctest)))]
+    logging
+    #[cfg(any(feature = "http", not(doctest)))]
+    http
+    authorization
+    #[cfg(any(feature = "http", not(doctest)))]
+    tenants
+    observability
+    tool_design
+    limits
+    stability
+    from_rmcp
+    #[allow(rustdoc::bare_urls, reason = "the tables are generated from data that contains plain addresses")]
+    frameworks
 }
-pub mod results {
-    #![doc = include_str!("../docs/results.md")]
-}
-pub mod state {
-    #![doc = include_str!("../docs/state.md")]
-}
-pub mod resources {
-    #![doc = include_str!("../docs/resources.md")]
-}
-pub mod prompts {
-    #![doc = include_str!("../docs/prompts.md")]
-}
+
 #[cfg(any(feature = "ui", not(doctest)))]
 pub mod pages {
     #![doc = include_str!("../docs/pages.md")]
     #![doc = include_str!("../docs/page_notes.svg")]
     #![doc = include_str!("../docs/page_dashboard.svg")]
-}
-pub mod asking {
-    #![doc = include_str!("../docs/asking.md")]
-}
-pub mod long_calls {
-    #![doc = include_str!("../docs/long_calls.md")]
-}
-#[cfg(any(feature = "cluster", not(doctest)))]
-pub mod tasks {
-    #![doc = include_str!("../docs/tasks.md")]
-}
-pub mod pagination {
-    #![doc = include_str!("../docs/pagination.md")]
-}
-pub mod testing {
-    #![doc = include_str!("../docs/testing.md")]
-}
-pub mod organizing {
-    #![doc = include_str!("../docs/organizing.md")]
-}
-pub mod composing {
-    #![doc = include_str!("../docs/composing.md")]
-}
-pub mod versions {
-    #![doc = include_str!("../docs/versions.md")]
-}
-#[cfg(any(feature = "log", not(doctest)))]
-pub mod logging {
-    #![doc = include_str!("../docs/logging.md")]
-}
-#[cfg(any(feature = "http", not(doctest)))]
-pub mod http {
-    #![doc = include_str!("../docs/http.md")]
-}
-pub mod authorization {
-    #![doc = include_str!("../docs/authorization.md")]
-}
-#[cfg(any(feature = "http", not(doctest)))]
-pub mod tenants {
-    #![doc = include_str!("../docs/tenants.md")]
-}
-pub mod observability {
-    #![doc = include_str!("../docs/observability.md")]
 }
 pub mod deploying {
     #![doc = include_str!("../docs/deploying.md")]
@@ -154,21 +135,4 @@ pub mod replicas {
     //! # Next
     //!
     //! [Tool design](super::tool_design): tools that models use correctly.
-}
-pub mod tool_design {
-    #![doc = include_str!("../docs/tool_design.md")]
-}
-pub mod limits {
-    #![doc = include_str!("../docs/limits.md")]
-}
-pub mod stability {
-    #![doc = include_str!("../docs/stability.md")]
-}
-
-pub mod from_rmcp {
-    #![doc = include_str!("../docs/from_rmcp.md")]
-}
-pub mod frameworks {
-    #![allow(rustdoc::bare_urls, reason = "the tables are generated from data that contains plain addresses")]
-    #![doc = include_str!("../docs/frameworks.md")]
 }

@@ -2,16 +2,12 @@
 
 use std::{
     collections::BTreeSet,
-    fmt,
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
 
-use serde_json::{Map, Value};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    subscriber::Interest,
-};
+use serde_json::Value;
+use tracing::{Event, Metadata, Subscriber, subscriber::Interest};
+use tracing_serde::fields::AsMap as _;
 use tracing_subscriber::{
     filter::{FilterExt as _, LevelFilter, Targets},
     layer::{Context as LayerContext, Filter, Layer, SubscriberExt},
@@ -171,9 +167,8 @@ impl<S: Subscriber> Layer<S> for ForwardToClient {
         if !context.logs(level) || !(is_own(target) || context.forwards_target(target)) {
             return;
         }
-        let mut fields = Fields(Map::new());
-        event.record(&mut fields);
-        let Fields(mut fields) = fields;
+        // Fields can always be encoded.
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(event.field_map()) else { return };
         let data = match (fields.len(), fields.remove("message")) {
             (1, Some(message)) => message,
             (_, Some(message)) => {
@@ -198,41 +193,6 @@ fn is_own(target: &str) -> bool {
 
 fn crate_of(module: &str) -> &str {
     module.split_once("::").map_or(module, |(name, _)| name)
-}
-
-/// The fields of an event.
-struct Fields(Map<String, Value>);
-
-impl Fields {
-    fn insert(&mut self, field: &Field, value: impl Into<Value>) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.insert(field, format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.insert(field, value);
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.insert(field, value);
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.insert(field, value);
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.insert(field, value);
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.insert(field, value);
-    }
 }
 
 #[cfg(test)]

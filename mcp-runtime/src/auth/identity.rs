@@ -3,6 +3,8 @@ use std::{fmt, sync::Arc, time::SystemTime};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::stdx::debug;
+
 /// The authenticated sender of a request: a principal, the scopes it was granted, and what else is known about it.
 ///
 /// Over HTTP, an `Authenticator` creates it from the credentials of a request, or a middleware inserts it into the
@@ -168,17 +170,8 @@ impl From<Principal> for Identity {
     }
 }
 
-/// Omits the claims, which may be personal data, so that an identity can be logged.
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Known { principal, scopes, expires_at, claims: _ } = &*self.known;
-        f.debug_struct("Identity")
-            .field("principal", principal)
-            .field("scopes", scopes)
-            .field("expires_at", expires_at)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the claims, which may be personal data, so that an identity can be logged.
+debug!(Identity, self, principal: self.known.principal, scopes: self.known.scopes, expires_at: self.known.expires_at);
 
 /// The name of an authenticated sender of requests.
 ///

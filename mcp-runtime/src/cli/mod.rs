@@ -80,9 +80,7 @@ impl Failure {
 pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) -> ExitCode {
     let program = || Program::new(package, flags, main);
     #[cfg(feature = "testing")]
-    if crate::testing::lock::answer(|words| {
-        program().map_err(|failure| crate::testing::lock::LockError::Main(failure.message))?.lock(words)
-    }) {
+    if crate::testing::lock::answer(|words| program().map_err(|failure| failure.message)?.lock(words)) {
         return ExitCode::SUCCESS;
     }
     let _flush = FlushLog;
@@ -230,17 +228,13 @@ impl Program {
 
     /// Returns the lock of the server that a command line describes.
     #[cfg(feature = "testing")]
-    fn lock(&self, words: Vec<std::ffi::OsString>) -> Result<mcp_runtime_lock::Lock, crate::testing::lock::LockError> {
-        use crate::testing::lock::{LockError, lock};
-
-        let options =
-            Options::parse(words.into_iter(), &self.contract).map_err(|error| LockError::Main(error.to_string()))?;
-        let runtime =
-            options.mode.runtime().enable_all().build().map_err(|error| LockError::Main(error.to_string()))?;
+    fn lock(&self, words: Vec<std::ffi::OsString>) -> Result<mcp_runtime_lock::Lock, String> {
+        let options = Options::parse(words.into_iter(), &self.contract).map_err(|error| error.to_string())?;
+        let runtime = options.mode.runtime().enable_all().build().map_err(|error| error.to_string())?;
         // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
         runtime.block_on(async {
-            let server = self.build(&options).await.map_err(|failure| LockError::Main(failure.message))?;
-            lock(&server).await
+            let server = self.build(&options).await.map_err(|failure| failure.message)?;
+            crate::testing::lock::lock(&server).await
         })
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     },
     error::{Fault, beginning, excerpt},
     handler::{CallConnection as _, ClientProgress},
-    jsonrpc::{Id, RawJson, ResponseBody, raw},
+    jsonrpc::{Id, RawJson, ResponseBody, object_member, raw},
     revision::{self, encode::Object},
     stdx::Mutex,
     telemetry::TraceCarrier,
@@ -308,11 +308,10 @@ fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool, tra
         for key in TraceCarrier::KEYS {
             trace.get(key).into_iter().for_each(|value| meta.string(key, value));
         }
-        let own = raw::member(params, "_meta").filter(|own| raw::kind(own) == raw::Kind::Object);
+        let own = object_member(params, "_meta");
         own.into_iter().flat_map(raw::members).for_each(|(name, value)| meta.raw(&name, value.as_bytes()));
         meta.end();
-        let others = raw::members(params).filter(|(name, _)| name != "_meta");
-        others.for_each(|(name, value)| with_meta.raw(&name, value.as_bytes()));
+        with_meta.copy_without(params, "_meta");
         with_meta.end();
     } else {
         request.raw("params", params.as_bytes());

@@ -321,58 +321,33 @@ impl<T: ContentItem> ToolOutput for Vec<T> {
     }
 }
 
-macro_rules! text_outputs {
-    ($($text:ty),+) => {
-        $(impl ToolOutput for $text {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
-                reply.text(&self);
+macro_rules! outputs {
+    ($($type:ty),+; $this:ident => $content:expr, $reply:ident => $write:expr) => {
+        $(impl ToolOutput for $type {
+            fn write($this, $reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
+                $write;
                 Ok(())
             }
         }
 
-        impl ContentItem for $text {
-            fn into_content(self) -> Content {
-                Content::text(self)
+        impl ContentItem for $type {
+            fn into_content($this) -> Content {
+                $content
             }
         })+
     };
 }
 
-text_outputs!(String, &str, Cow<'_, str>, Box<str>);
-
-macro_rules! displayed_outputs {
-    ($($number:ty),+) => {
-        $(impl ToolOutput for $number {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
-                reply.text(&self.to_string());
-                Ok(())
-            }
-        }
-
-        impl ContentItem for $number {
-            fn into_content(self) -> Content {
-                Content::text(self.to_string())
-            }
-        })+
-    };
-}
-
-displayed_outputs!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool, char);
+outputs!(String, Cow<'_, str>, Box<str>; self => Content::text(self), reply => reply.text(&self));
+outputs!(&str; self => Content::text(self), reply => reply.text(self));
+outputs!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool, char;
+    self => Content::text(self.to_string()), reply => reply.text(&self.to_string())
+);
 
 macro_rules! content_outputs {
     ($($content:ident),+) => {
-        $(impl ToolOutput for $content {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
-                reply.content(&self.into());
-                Ok(())
-            }
-        }
-
-        impl ContentItem for $content {
-            fn into_content(self) -> Content {
-                self.into()
-            }
-        })+
+        outputs!($($content),+; self => self.into(), reply => reply.content(&self.into()));
     };
 }
 

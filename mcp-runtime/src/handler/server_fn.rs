@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::{Context, Dependency, Encoding, ErrorOutput, HandlerError, ListOutput, call, entry::ServerFnEntry};
 use crate::{
     jsonrpc::write,
-    model::{ResourceLink, add_meta},
+    model::{ResourceLink, with_meta},
     revision::encode::{self, Object},
 };
 
@@ -296,17 +296,7 @@ impl Completions {
         self
     }
 
-    /// Adds a member to the `_meta` of the result.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-    #[track_caller]
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        add_meta(&mut self.meta, key, value);
-        self
-    }
+    with_meta!();
 
     /// Writes the result of `completion/complete`.
     pub(crate) fn write(&self, encoding: &Encoding) -> Vec<u8> {

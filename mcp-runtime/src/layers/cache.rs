@@ -1,11 +1,14 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{Call, CallKind, CallStatus, Layer, LayerFuture, Next, Outcome};
-use crate::{jsonrpc::canonical, stdx::Mutex};
+use crate::{
+    jsonrpc::canonical,
+    stdx::{Mutex, debug},
+};
 
 /// The default size of the cache.
 const DEFAULT_MAX_BYTES: usize = 16 << 20;
@@ -215,16 +218,8 @@ impl Layer for CacheReadOnly {
     }
 }
 
-impl fmt::Debug for CacheReadOnly {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let results = self.results.lock();
-        f.debug_struct("CacheReadOnly")
-            .field("ttl", &self.ttl)
-            .field("bytes", &results.bytes)
-            .field("max_bytes", &results.max_bytes)
-            .finish_non_exhaustive()
-    }
-}
+debug!(CachedResults, self, bytes: self.bytes, max_bytes: self.max_bytes);
+debug!(CacheReadOnly, self, ttl: self.ttl, results: self.results.lock());
 
 #[cfg(test)]
 mod tests {

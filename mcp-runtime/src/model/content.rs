@@ -280,17 +280,9 @@ impl<T> Structured<T> {
     setters! {
         /// Adds a content block.
         pub fn with_content(self, content: impl Into<Content>) { self.content.push(content.into()) }
-
-        /// Adds a member to `_meta`.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-        #[track_caller]
-        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            add_meta(&mut self.meta, key, value)
-        }
     }
+
+    with_meta!();
 }
 
 /// The complete result of a tool, for tools that set more than content.
@@ -347,17 +339,9 @@ impl ToolResult {
     setters! {
         /// Sets the structured content.
         pub fn with_structured(self, value: impl Into<Value>) { self.structured = Some(value.into()) }
-
-        /// Adds a member to `_meta`.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-        #[track_caller]
-        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            add_meta(&mut self.meta, key, value)
-        }
     }
+
+    with_meta!();
 }
 
 /// A message of a prompt.
@@ -443,15 +427,7 @@ impl PromptResult {
         /// assert_eq!(result.messages.len(), 1);
         /// ```
         pub fn with_description(self, description: impl Into<String>) { self.description = Some(description.into()) }
-
-        /// Adds a member to `_meta`.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-        #[track_caller]
-        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            add_meta(&mut self.meta, key, value)
-        }
     }
+
+    with_meta!();
 }

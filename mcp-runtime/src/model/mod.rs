@@ -11,12 +11,13 @@ use crate::error::excerpt;
 
 /// Writes builder methods: each sets something in `self` and returns it.
 macro_rules! setters {
-    ($($(#[$doc:meta])* pub fn $name:ident($this:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$lifetime:lifetime>)?
+        ($this:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
         $(
-            $(#[$doc])*
+            $(#[$meta])*
             #[must_use]
             #[allow(clippy::double_must_use, reason = "some types are marked themselves")]
-            pub fn $name(mut $this $(, $arg: $ty)*) -> Self {
+            $vis fn $name $(<$lifetime>)? (mut $this $(, $arg: $ty)*) -> Self {
                 $body
                 $this
             }
@@ -25,6 +26,55 @@ macro_rules! setters {
 }
 
 pub(crate) use setters;
+
+/// Writes a builder method that adds a member to the field `meta`. The argument, if any, is the rest of the first paragraph
+/// of its documentation.
+macro_rules! with_meta {
+    ($(#[$doc:meta])*) => {
+        /// Adds a member to `_meta`.
+        $(#[$doc])*
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as
+        /// `io.modelcontextprotocol/`.
+        #[track_caller]
+        #[must_use]
+        pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+            $crate::model::add_meta(&mut self.meta, key, value);
+            self
+        }
+    };
+}
+
+pub(crate) use with_meta;
+
+/// Defines an enum whose variants have names, in the protocol or in logs.
+macro_rules! named {
+    ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        pub enum $type {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $type {
+            #[doc = concat!("Returns the name:\n", $("\n- `", stringify!($variant), "`: `", $name, "`",)+)]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+pub(crate) use named;
 
 /// Adds a member to `_meta`.
 ///
@@ -147,34 +197,36 @@ pub(crate) struct OptionalCapabilities {
     pub(crate) extensions: Map<String, Value>,
 }
 
-/// The severity of a log message, as defined by RFC 5424.
-///
-/// ```
-/// use mcp_runtime::Level;
-///
-/// assert!(Level::Error > Level::Warning);
-/// assert_eq!("notice".parse(), Ok(Level::Notice));
-/// ```
-///
-/// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Details for debugging.
-    Debug,
-    /// Informational messages.
-    Info,
-    /// Normal but significant events.
-    Notice,
-    /// Warnings.
-    Warning,
-    /// Errors.
-    Error,
-    /// Critical conditions, such as the failure of a component.
-    Critical,
-    /// Conditions that require immediate action.
-    Alert,
-    /// The system is unusable.
-    Emergency,
+named! {
+    /// The severity of a log message, as defined by RFC 5424.
+    ///
+    /// ```
+    /// use mcp_runtime::Level;
+    ///
+    /// assert!(Level::Error > Level::Warning);
+    /// assert_eq!("notice".parse(), Ok(Level::Notice));
+    /// ```
+    ///
+    /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Level {
+        /// Details for debugging.
+        Debug = "debug",
+        /// Informational messages.
+        Info = "info",
+        /// Normal but significant events.
+        Notice = "notice",
+        /// Warnings.
+        Warning = "warning",
+        /// Errors.
+        Error = "error",
+        /// Critical conditions, such as the failure of a component.
+        Critical = "critical",
+        /// Conditions that require immediate action.
+        Alert = "alert",
+        /// The system is unusable.
+        Emergency = "emergency",
+    }
 }
 
 impl Level {
@@ -189,26 +241,6 @@ impl Level {
         Self::Alert,
         Self::Emergency,
     ];
-
-    /// Returns the name of the level in the protocol.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 impl FromStr for Level {

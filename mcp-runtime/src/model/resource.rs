@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Icon, add_meta};
+use super::Icon;
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
@@ -87,17 +87,11 @@ impl Resource {
 
         /// Sets the hints for the client.
         pub fn with_annotations(self, annotations: Annotations) { self.annotations = annotations }
+    }
 
-        /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
-        /// block that embeds the resource.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-        #[track_caller]
-        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            add_meta(&mut self.meta, key, value)
-        }
+    with_meta! {
+        /// It is sent with the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the block that
+        /// embeds the resource.
     }
 }
 
@@ -129,17 +123,7 @@ impl ResourceResult {
         Self { contents: contents.into_iter().collect(), meta: Map::new() }
     }
 
-    setters! {
-        /// Adds a member to `_meta`.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-        #[track_caller]
-        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            add_meta(&mut self.meta, key, value)
-        }
-    }
+    with_meta!();
 }
 
 /// A link to a resource that a client can read, as an item of `resources/list` or in a tool result.
@@ -214,17 +198,9 @@ impl ResourceLink {
         /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
         /// ```
         pub fn with_icon(self, icon: Icon) { self.icons.push(icon) }
-
-        /// Adds a member to `_meta`.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-        #[track_caller]
-        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            add_meta(&mut self.meta, key, value)
-        }
     }
+
+    with_meta!();
 }
 
 /// The callers to whom a cached list may be given. See [`Server::list_cache`](crate::Server::list_cache).
@@ -238,27 +214,20 @@ pub enum CacheScope {
     Private,
 }
 
-/// The audience of content, or the author of a prompt message.
-///
-/// ```
-/// use mcp_runtime::{ask::SampleRequest, model::Role};
-///
-/// let conversation = SampleRequest::new("Is 7 prime?").with_message(Role::Assistant, "Yes.").with_message(Role::User, "And 9?");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The user of the client.
-    User,
-    /// The model.
-    Assistant,
-}
-
-impl Role {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
+named! {
+    /// The audience of content, or the author of a prompt message.
+    ///
+    /// ```
+    /// use mcp_runtime::{ask::SampleRequest, model::Role};
+    ///
+    /// let conversation = SampleRequest::new("Is 7 prime?").with_message(Role::Assistant, "Yes.").with_message(Role::User, "And 9?");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Role {
+        /// The user of the client.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
     }
 }
 

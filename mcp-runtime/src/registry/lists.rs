@@ -1,6 +1,6 @@
 //! The pages of lists, and the capabilities that follow from the registered entries.
 
-use std::{iter, ops::Deref, sync::OnceLock, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -11,7 +11,6 @@ use crate::{
     handler::{
         Encoding, Function,
         entry::{EntryInfo, EntryKind},
-        get_or_compute,
     },
     model::{CacheScope, ResourceLink},
     revision::{
@@ -32,7 +31,7 @@ macro_rules! lists {
         }
 
         impl ListKind {
-            const ALL: &'static [Self] = &[$($(#[cfg($cfg)])? Self::$list),*];
+            pub(super) const ALL: &'static [Self] = &[$($(#[cfg($cfg)])? Self::$list),*];
 
             /// Returns the member of the result that holds the list.
             pub(super) fn member(self) -> &'static str {
@@ -70,44 +69,6 @@ lists! {
     ModelTools = "tools", Tool, None;
 }
 
-/// The pages of the lists of one revision, in the order of [`ListKind`]. A list is divided into pages when any of
-/// them is first requested. Each page is encoded when it is first requested.
-#[derive(Debug, Default)]
-pub(super) struct Lists([OnceLock<Vec<Page>>; ListKind::ALL.len()]);
-
-#[derive(Debug)]
-struct Page {
-    /// The cursor of the page. `None` for the first one.
-    cursor: Option<String>,
-    result: OnceLock<Vec<u8>>,
-}
-
-impl Lists {
-    /// Returns the page with a cursor. Returns `None` if the cursor is invalid or was issued before the list changed.
-    pub(super) fn page<'e>(
-        &self,
-        pager: &Pager<'_>,
-        kind: ListKind,
-        cursor: Option<&str>,
-        elements: impl Fn() -> Vec<&'e dyn Listed>,
-    ) -> Option<&[u8]> {
-        let size = pager.page_size.max(1);
-        let pages = self.0[kind as usize].get_or_init(|| {
-            let elements = elements();
-            // Each page but the last is full, and names its last element in the cursor of the next page.
-            let full = elements[..elements.len().saturating_sub(1)].chunks_exact(size);
-            let cursors = full.map(|page| Some(cursor_after(kind.member(), page[size - 1].key())));
-            iter::once(None).chain(cursors).map(|cursor| Page { cursor, result: OnceLock::new() }).collect()
-        });
-        let index = pages.iter().position(|page| page.cursor.as_deref() == cursor)?;
-        let result = get_or_compute(&pages[index].result, || {
-            let next = pages.get(index + 1).and_then(|page| page.cursor.as_deref());
-            pager.write((kind.member(), kind.kind()), elements().iter().skip(index * size).take(size), next)
-        });
-        Some(result)
-    }
-}
-
 /// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind`].
 pub(crate) type ListCaches = [(Duration, CacheScope); EntryKind::COUNT];
 
@@ -141,25 +102,16 @@ impl Pager<'_> {
         let mut seen = elements[start..].iter().filter(|listed| listed.is_seen(&sees));
         let page: Vec<_> = seen.by_ref().take(self.page_size.max(1)).collect();
         let next = seen.next().and(page.last()).map(|last| cursor_after(list, last.key()));
-        Ok(self.write((member, kind), page, next.as_deref()))
-    }
-
-    fn write<'i, P: Deref<Target: Listed> + 'i>(
-        &self,
-        (member, kind): (&str, EntryKind),
-        elements: impl IntoIterator<Item = &'i P>,
-        next: Option<&str>,
-    ) -> Vec<u8> {
         let mut result = Vec::new();
         let mut object = Object::begin(&mut result);
-        encode::array(object.key(member), elements, |out, listed| listed.encode(out, self.encoding));
-        object.optional("nextCursor", next);
+        encode::array(object.key(member), page, |out, listed| listed.encode(out, self.encoding));
+        object.optional("nextCursor", next.as_deref());
         if let Some(caches) = &self.caches {
             let (ttl, scope) = caches[kind as usize];
             self.encoding.cache_hints(&mut result, ttl, scope);
         }
         self.encoding.end_result(&mut result, None);
-        result
+        Ok(result)
     }
 }
 

@@ -20,18 +20,14 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    build::Builder,
-    lists::{Listed, Lists},
-    names::Table,
-};
+use self::{build::Builder, lists::Listed, names::Table};
 use crate::{
     auth::Scopes,
     error::{BuildError, Fault},
     handler::{
         Function, SchemaProfile,
         entry::{Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
-        takes_context,
+        get_or_compute, takes_context,
     },
     revision::{Dialect, Revision},
 };
@@ -76,7 +72,8 @@ pub(crate) struct Registry {
 /// The responses of one revision that are the same for every client, encoded when they are first needed.
 #[derive(Debug, Default)]
 struct Prepared {
-    lists: Lists,
+    /// The first page of each list, in the order of [`ListKind`].
+    first_pages: [OnceLock<Vec<u8>>; ListKind::ALL.len()],
     /// The result of `initialize` or `server/discover`.
     description: OnceLock<Vec<u8>>,
 }
@@ -102,11 +99,6 @@ pub(crate) struct ResourceLists {
     pub(crate) functions: Vec<(ServerFnEntry, bool)>,
     /// Whether one of the functions takes the context.
     pub(crate) uses_context: bool,
-}
-
-/// Returns functions as elements of a list.
-fn listed(functions: &[Arc<Function>]) -> Vec<&dyn Listed> {
-    functions.iter().map(|function| &**function as &dyn Listed).collect()
 }
 
 impl Registry {
@@ -319,7 +311,7 @@ impl Registry {
 
     /// Returns the elements of `resources/list`, by URI: resources, and the files of skills.
     pub(crate) fn listed_resources(&self) -> Vec<&dyn Listed> {
-        let mut listed = listed(self.resources());
+        let mut listed: Vec<_> = self.resources().iter().map(|resource| &**resource as &dyn Listed).collect();
         listed.extend(self.skills.files().map(|file| file as &dyn Listed));
         listed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         listed
@@ -347,18 +339,12 @@ impl Registry {
         Some(ResourceLists { name, timeout, functions, uses_context })
     }
 
-    /// Returns a prepared page of the pager's revision. Returns `None` if the cursor is invalid or was issued before the
-    /// list changed.
-    pub(crate) fn prepared_page(&self, pager: &Pager<'_>, kind: ListKind, cursor: Option<&str>) -> Option<&[u8]> {
-        let lists = &self.prepared[pager.encoding.dialect.revision() as usize].lists;
-        lists.page(pager, kind, cursor, || match kind {
-            ListKind::Tools => listed(self.tools()),
-            ListKind::Prompts => listed(self.prompts()),
-            ListKind::Resources => self.listed_resources(),
-            ListKind::Templates => listed(self.templates()),
-            #[cfg(feature = "ui")]
-            ListKind::ModelTools => self.model_tools().into_iter().map(|tool| tool as &dyn Listed).collect(),
-        })
+    /// Returns the first page of a list in the pager's revision, with all entries. Encodes it the first time.
+    pub(crate) fn first_page(&self, pager: &Pager<'_>, kind: ListKind) -> &[u8] {
+        let prepared = &self.prepared[pager.encoding.dialect.revision() as usize];
+        // Without a cursor, no page is an error.
+        let encode = || self.page(pager, kind, None, |_, _| true).unwrap_or_default();
+        get_or_compute::<Vec<u8>>(&prepared.first_pages[kind as usize], encode)
     }
 
     /// Writes one page of a list with the entries that `sees` accepts.

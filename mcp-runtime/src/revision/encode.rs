@@ -1,6 +1,6 @@
 //! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
-use mcp_schema::{is_date, is_date_time};
+use mcp_schema::{is_date, is_date_time, json};
 use serde_json::{Map, Value};
 
 use super::table::{Feature, Features};
@@ -47,6 +47,13 @@ impl<'a> Object<'a> {
     /// Writes a member whose value is already encoded.
     pub(crate) fn raw(&mut self, name: &str, json: &[u8]) {
         verbatim(self.key(name), json);
+    }
+
+    /// Copies the members of an encoded object, except for the member `except`.
+    pub(crate) fn copy_without(&mut self, object: &str, except: &str) {
+        for (name, value) in json::members(object).filter(|(name, _)| name != except) {
+            self.raw(&name, value.as_bytes());
+        }
     }
 
     pub(crate) fn end(self) {

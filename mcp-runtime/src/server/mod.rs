@@ -17,7 +17,7 @@ use crate::{
         SchemaProfile, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
-    model::Implementation,
+    model::{Implementation, setters},
     stdx::debug,
     telemetry::{SharedTelemetry, Telemetry},
 };
@@ -328,102 +328,89 @@ impl Server {
         self
     }
 
-    /// Wraps every call in a layer, which observes the call and its outcome, and may respond in place of the function.
-    /// The first layer added is the outermost.
-    ///
-    /// ```
-    /// use mcp_runtime::{Server, layers::LogCalls, tool};
-    ///
-    /// /// Add two numbers.
-    /// #[tool]
-    /// fn add(a: f64, b: f64) -> f64 {
-    ///     a + b
-    /// }
-    ///
-    /// let server = Server::empty("adder", "1.0.0").with::<add>().layer(LogCalls::new());
-    /// ```
-    ///
-    /// See [`layers`](crate::layers) for the available layers and for writing your own.
-    pub fn layer(mut self, layer: impl Layer) -> Self {
-        self.profile.layers.push(layer, None);
-        self
-    }
+    setters! {
+        /// Wraps every call in a layer, which observes the call and its outcome, and may respond in place of the
+        /// function. The first layer added is the outermost.
+        ///
+        /// ```
+        /// use mcp_runtime::{Server, layers::LogCalls, tool};
+        ///
+        /// /// Add two numbers.
+        /// #[tool]
+        /// fn add(a: f64, b: f64) -> f64 {
+        ///     a + b
+        /// }
+        ///
+        /// let server = Server::empty("adder", "1.0.0").with::<add>().layer(LogCalls::new());
+        /// ```
+        ///
+        /// See [`layers`](crate::layers) for the available layers and for writing your own.
+        pub fn layer(self, layer: impl Layer) { self.profile.layers.push(layer, None) }
 
-    /// Wraps the calls of the functions for which `applies` returns `true` in a [layer](Self::layer).
-    ///
-    /// ```
-    /// # use mcp_runtime::{Server, layers::LogCalls};
-    /// # fn configure(server: Server) -> Server {
-    /// server.layer_for(|entry| entry.has_tag("admin"), LogCalls::new().with_arguments())
-    /// # }
-    /// ```
-    pub fn layer_for(
-        mut self,
-        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
-        layer: impl Layer,
-    ) -> Self {
-        self.profile.layers.push(layer, Some(Arc::new(applies)));
-        self
-    }
+        /// Wraps the calls of the functions for which `applies` returns `true` in a [layer](Self::layer).
+        ///
+        /// ```
+        /// # use mcp_runtime::{Server, layers::LogCalls};
+        /// # fn configure(server: Server) -> Server {
+        /// server.layer_for(|entry| entry.has_tag("admin"), LogCalls::new().with_arguments())
+        /// # }
+        /// ```
+        pub fn layer_for(self, applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static, layer: impl Layer) {
+            self.profile.layers.push(layer, Some(Arc::new(applies)))
+        }
 
-    /// Connects the server to a telemetry system: spans to the traces of clients, and measurements. A second call
-    /// replaces the first.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Server, telemetry::{Operation, Telemetry}};
-    /// struct Slow;
-    ///
-    /// impl Telemetry for Slow {
-    ///     fn server_operation(&self, operation: &Operation<'_>) {
-    ///         if operation.duration.as_secs() > 10 {
-    ///             eprintln!("{} took {:?}", operation.method, operation.duration);
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// # fn configure(server: Server) -> Server {
-    /// server.telemetry(Slow)
-    /// # }
-    /// ```
-    ///
-    /// See [Observability](crate::guide::observability).
-    pub fn telemetry(mut self, telemetry: impl Telemetry) -> Self {
-        self.profile.telemetry = Some(SharedTelemetry::new(telemetry));
-        self
-    }
+        /// Connects the server to a telemetry system: spans to the traces of clients, and measurements. A second call
+        /// replaces the first.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Server, telemetry::{Operation, Telemetry}};
+        /// struct Slow;
+        ///
+        /// impl Telemetry for Slow {
+        ///     fn server_operation(&self, operation: &Operation<'_>) {
+        ///         if operation.duration.as_secs() > 10 {
+        ///             eprintln!("{} took {:?}", operation.method, operation.duration);
+        ///         }
+        ///     }
+        /// }
+        ///
+        /// # fn configure(server: Server) -> Server {
+        /// server.telemetry(Slow)
+        /// # }
+        /// ```
+        ///
+        /// See [Observability](crate::guide::observability).
+        pub fn telemetry(self, telemetry: impl Telemetry) {
+            self.profile.telemetry = Some(SharedTelemetry::new(telemetry))
+        }
 
-    /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
-    /// are checked against the whole contract, whatever is listed.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Server, function::SchemaProfile};
-    /// # fn configure(server: Server) -> Server {
-    /// // List everything that is enforced, for clients that validate arguments themselves.
-    /// server.schemas(SchemaProfile::Exact)
-    /// # }
-    /// ```
-    pub fn schemas(mut self, profile: SchemaProfile) -> Self {
-        self.profile.schemas = profile;
-        self
-    }
+        /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All
+        /// calls are checked against the whole contract, whatever is listed.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Server, function::SchemaProfile};
+        /// # fn configure(server: Server) -> Server {
+        /// // List everything that is enforced, for clients that validate arguments themselves.
+        /// server.schemas(SchemaProfile::Exact)
+        /// # }
+        /// ```
+        pub fn schemas(self, profile: SchemaProfile) { self.profile.schemas = profile }
 
-    /// Sets whether structured results are checked against the output schema of their tool before they are sent. By
-    /// default, they are checked in debug builds and if [`Server::test_client`](Self::test_client) serves them.
-    ///
-    /// A call whose result does not match fails with an error that names each wrong value and the rule that it
-    /// violates. The reason is a `Serialize` that differs from `JsonSchema`, or a layer that changes results. A result
-    /// whose check would take too long, such as one with many alternatives, is sent unchecked.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// // Also in release builds.
-    /// server.check_results(true)
-    /// # }
-    /// ```
-    pub fn check_results(mut self, checks: bool) -> Self {
-        self.profile.checks_results = Some(checks);
-        self
+        /// Sets whether structured results are checked against the output schema of their tool before they are sent. By
+        /// default, they are checked in debug builds and if [`Server::test_client`](Self::test_client) serves them.
+        ///
+        /// A call whose result does not match fails with an error that names each wrong value and the rule that it
+        /// violates. The reason is a `Serialize` that differs from `JsonSchema`, or a layer that changes results. A
+        /// result whose check would take too long, such as one with many alternatives, is sent unchecked.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// // Also in release builds.
+        /// server.check_results(true)
+        /// # }
+        /// ```
+        pub fn check_results(self, checks: bool) { self.profile.checks_results = Some(checks) }
     }
 }
 
@@ -458,49 +445,46 @@ impl Server {
         self.shared_backend(Arc::new(backend))
     }
 
-    /// Lets this server use a backend while processes of a server with another name use it, as during a rolling update
-    /// to a release with a new name. Otherwise, such a backend is an error at startup, since clients would find
-    /// sessions whose tools differ from the tools of the process that they reach.
-    ///
-    /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. A
-    /// session belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases with
-    /// the same name and different versions may always share a backend.
-    ///
-    /// Tasks, the state of questions and, with `--backend`, the keys of Redis belong to the first name for which this method
-    /// is called. Without it, they belong to the current name, and what was stored before is unknown.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Server, backend::MemoryBackend};
-    /// let server = Server::empty("tracker", "2.0.0").renamed_from("notes").backend(MemoryBackend::default());
-    /// ```
-    pub fn renamed_from(mut self, name: impl Into<String>) -> Self {
-        self.profile.former_names.push(name.into());
-        self
-    }
+    setters! {
+        /// Lets this server use a backend while processes of a server with another name use it, as during a rolling
+        /// update to a release with a new name. Otherwise, such a backend is an error at startup, since clients would
+        /// find sessions whose tools differ from the tools of the process that they reach.
+        ///
+        /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. A
+        /// session belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases
+        /// with the same name and different versions may always share a backend.
+        ///
+        /// Tasks, the state of questions and, with `--backend`, the keys of Redis belong to the first name for which
+        /// this method is called. Without it, they belong to the current name, and what was stored before is unknown.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Server, backend::MemoryBackend};
+        /// let server = Server::empty("tracker", "2.0.0").renamed_from("notes").backend(MemoryBackend::default());
+        /// ```
+        pub fn renamed_from(self, name: impl Into<String>) { self.profile.former_names.push(name.into()) }
 
-    /// Sets the backend, which other servers may use as well.
-    pub(crate) fn shared_backend(mut self, backend: Arc<dyn crate::backend::Backend>) -> Self {
-        self.cluster.backend = Some(backend);
-        self
-    }
+        /// Sets the backend, which other servers may use as well.
+        pub(crate) fn shared_backend(self, backend: Arc<dyn crate::backend::Backend>) {
+            self.cluster.backend = Some(backend)
+        }
 
-    /// Sets the time after which the other processes that share the [backend](Self::backend) consider this process
-    /// gone, if it gives no sign of life. Clients that wait for one of its calls then receive an error. The default is
-    /// 10 seconds, and the minimum is one second.
-    ///
-    /// The process gives a sign of life three times in this period. A process that cannot reach the backend for so long
-    /// fails its calls, since the other processes consider them lost.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.lease(Duration::from_secs(5))
-    /// # }
-    /// ```
-    pub fn lease(mut self, lease: std::time::Duration) -> Self {
-        self.cluster.lease = lease.clamp(Self::MIN_LEASE, crate::engine::MAX_PERIOD);
-        self
+        /// Sets the time after which the other processes that share the [backend](Self::backend) consider this process
+        /// gone, if it gives no sign of life. Clients that wait for one of its calls then receive an error. The default
+        /// is 10 seconds, and the minimum is one second.
+        ///
+        /// The process gives a sign of life three times in this period. A process that cannot reach the backend for so
+        /// long fails its calls, since the other processes consider them lost.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.lease(Duration::from_secs(5))
+        /// # }
+        /// ```
+        pub fn lease(self, lease: std::time::Duration) {
+            self.cluster.lease = lease.clamp(Self::MIN_LEASE, crate::engine::MAX_PERIOD)
+        }
     }
 }
 

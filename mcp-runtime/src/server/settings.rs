@@ -68,6 +68,31 @@ impl Server {
         /// # }
         /// ```
         pub fn website_url(self, url: impl Into<String>) { self.profile.identity.website_url = Some(url.into()) }
+
+        /// Sets instructions that tell the model how to use the server.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.instructions("Search before you add a note. Titles are unique.")
+        /// # }
+        /// ```
+        pub fn instructions(self, instructions: impl Into<String>) {
+            self.profile.instructions = Some(instructions.into())
+        }
+
+        /// Sets instructions that apply unless [`instructions`](Self::instructions) is called, before or after.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// /// Adds what every server of the team has.
+        /// fn common(server: Server) -> Server {
+        ///     server.default_instructions("Ask before you change anything.")
+        /// }
+        /// ```
+        pub fn default_instructions(self, instructions: impl Into<String>) {
+            self.profile.instructions.get_or_insert_with(|| instructions.into());
+        }
     }
 
     /// Adds an icon.
@@ -88,33 +113,6 @@ impl Server {
             self.problems.push(format!("invalid icon `{}` {message}", crate::error::excerpt(&icon.src)));
         }
         self.profile.identity.icons.push(icon);
-        self
-    }
-
-    /// Sets instructions that tell the model how to use the server.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.instructions("Search before you add a note. Titles are unique.")
-    /// # }
-    /// ```
-    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.profile.instructions = Some(instructions.into());
-        self
-    }
-
-    /// Sets instructions that apply unless [`instructions`](Self::instructions) is called, before or after.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// /// Adds what every server of the team has.
-    /// fn common(server: Server) -> Server {
-    ///     server.default_instructions("Ask before you change anything.")
-    /// }
-    /// ```
-    pub fn default_instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.profile.instructions.get_or_insert_with(|| instructions.into());
         self
     }
 

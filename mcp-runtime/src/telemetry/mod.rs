@@ -25,183 +25,133 @@ pub use self::layer::TelemetryLayer;
 pub use self::trace::{TraceCarrier, TraceContext};
 use crate::stdx::debug;
 
-/// A connection to a telemetry system. Every method has a default that does nothing.
-///
-/// The methods are called on the path of a request, so they must neither block nor wait. A panic is logged, and what the
-/// method would have recorded or returned is lost.
-///
-/// ```
-/// use std::sync::{Arc, Mutex};
-///
-/// use mcp_runtime::{Revision, Server, telemetry::{Operation, Telemetry}, tool};
-///
-/// /// Add two numbers.
-/// #[tool]
-/// fn add(a: f64, b: f64) -> f64 {
-///     a + b
-/// }
-///
-/// /// Collects the methods that clients have called.
-/// #[derive(Default)]
-/// struct Methods(Mutex<Vec<(String, Option<String>)>>);
-///
-/// impl Telemetry for Methods {
-///     fn server_operation(&self, operation: &Operation<'_>) {
-///         let tool = operation.tool.map(str::to_owned);
-///         self.0.lock().unwrap().push((operation.method.to_owned(), tool));
-///     }
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), mcp_runtime::testing::RpcError> {
-/// let methods = Arc::new(Methods::default());
-/// let server = Server::empty("adder", "1.0.0").with::<add>().telemetry(Arc::clone(&methods));
-/// let mut client = server.test_client(Revision::V2026_07_28);
-/// client.call("add", serde_json::json!({"a": 1, "b": 2})).await?;
-/// assert!(methods.0.lock().unwrap().contains(&("tools/call".to_owned(), Some("add".to_owned()))));
-/// # Ok(())
-/// # }
-/// ```
-pub trait Telemetry: Send + Sync + 'static {
-    /// Called once, when the server is built, with access to its gauges and counters.
-    fn connect(&self, stats: Stats) {
-        let _ = stats;
-    }
+/// Defines the trait. By default, its methods ignore their arguments, and return the default of their type. An `Arc` passes
+/// every call on.
+macro_rules! define_telemetry {
+    (
+        $(#[$docs:meta])*
+        pub trait $trait:ident { $($(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)* }
+    ) => {
+        $(#[$docs])*
+        pub trait $trait: Send + Sync + 'static {
+            $(
+                $(#[$doc])*
+                fn $name(&self $(, $argument: $type)*) $(-> $result)? {
+                    $(let _ = $argument;)*
+                    Default::default()
+                }
+            )*
+        }
 
-    /// Decides that an operation is not sampled. Called before the span of a message is created. The default is `None`:
-    /// the operation is sampled.
-    ///
-    /// The target of its span is then `mcp_runtime::request::unsampled`, for logs that name the request. The runtime enters
-    /// the context for [`span_created`](Self::span_created), and while functions and layers of the operation run.
-    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<Unsampled> {
-        let _ = trace;
-        None
-    }
-
-    /// Called after the span of an operation was created, and before it is entered. Not called if no subscriber wants the
-    /// span.
-    ///
-    /// `trace` is the trace context of the message, from which the parent of the span follows. It is empty for a request
-    /// of the server, whose parent is the current span. The current span is the span around the operation, such as the
-    /// span of the HTTP request. The hook may record `trace_id`, which then is a field of every log event of the
-    /// operation.
-    fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
-        let _ = (span, trace);
-    }
-
-    /// Called if a request continues an earlier one, which has ended with questions to the client, with the trace context
-    /// of that request. Not called if no subscriber wants the span.
-    ///
-    /// The client keeps the context between the requests, and may have replaced it.
-    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
-        let _ = (span, earlier);
-    }
-
-    /// Returns the trace context of a span, or that of the current context if the span is disabled. It is sent in the
-    /// `_meta` of a request of the server to the client, and functions pass it on to other services
-    /// ([`Context::trace_context`](crate::Context::trace_context)).
-    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
-        let _ = span;
-        TraceCarrier::default()
-    }
-
-    /// Records a request or a notification of the client, after its response has been decided.
-    fn server_operation(&self, operation: &Operation<'_>) {
-        let _ = operation;
-    }
-
-    /// Records a request of the server to the client, after its response has arrived or is no longer expected. In
-    /// stateless revisions, servers send no requests.
-    fn client_operation(&self, operation: &Operation<'_>) {
-        let _ = operation;
-    }
-
-    /// Records the function of a task, after it has ended. Its method is `tools/call`, and the request that has created
-    /// the task is an operation of its own.
-    fn task_operation(&self, operation: &Operation<'_>) {
-        let _ = operation;
-    }
-
-    /// Records a session that was opened by `initialize`, after it has ended.
-    fn session_ended(&self, session: &SessionEnd<'_>) {
-        let _ = session;
-    }
-
-    /// Records a response of HTTP that was an event stream, after it has ended.
-    fn stream_ended(&self, stream: &StreamEnd) {
-        let _ = stream;
-    }
-
-    /// Records an operation of a shared backend, after it has ended. Not called for state in memory.
-    fn backend_operation(&self, operation: &BackendOperation) {
-        let _ = operation;
-    }
-
-    /// Returns whether spans name the principal of the client, in the field `enduser.id`. The default is `false`.
-    fn names_users(&self) -> bool {
-        false
-    }
-
-    /// Returns whether the log names the principal although [spans do not](Self::names_users). The default is `false`.
-    ///
-    /// If so, a span `mcp.caller` with the target `mcp_runtime::request::caller` is around that of the request, and has
-    /// the field `enduser.id`. Layers that export spans must leave out this target.
-    fn names_users_in_log(&self) -> bool {
-        false
-    }
+        impl<T: $trait + ?Sized> $trait for Arc<T> {
+            $(
+                fn $name(&self $(, $argument: $type)*) $(-> $result)? {
+                    (**self).$name($($argument),*)
+                }
+            )*
+        }
+    };
 }
 
-impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
-    fn connect(&self, stats: Stats) {
-        (**self).connect(stats);
-    }
+define_telemetry! {
+    /// A connection to a telemetry system. Every method has a default that does nothing.
+    ///
+    /// The methods are called on the path of a request, so they must neither block nor wait. A panic is logged, and
+    /// what the method would have recorded or returned is lost.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use mcp_runtime::{Revision, Server, telemetry::{Operation, Telemetry}, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// /// Collects the methods that clients have called.
+    /// #[derive(Default)]
+    /// struct Methods(Mutex<Vec<(String, Option<String>)>>);
+    ///
+    /// impl Telemetry for Methods {
+    ///     fn server_operation(&self, operation: &Operation<'_>) {
+    ///         let tool = operation.tool.map(str::to_owned);
+    ///         self.0.lock().unwrap().push((operation.method.to_owned(), tool));
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_runtime::testing::RpcError> {
+    /// let methods = Arc::new(Methods::default());
+    /// let server = Server::empty("adder", "1.0.0").with::<add>().telemetry(Arc::clone(&methods));
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// client.call("add", serde_json::json!({"a": 1, "b": 2})).await?;
+    /// assert!(methods.0.lock().unwrap().contains(&("tools/call".to_owned(), Some("add".to_owned()))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub trait Telemetry {
+        /// Called once, when the server is built, with access to its gauges and counters.
+        fn connect(&self, stats: Stats);
 
-    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<Unsampled> {
-        (**self).unsampled(trace)
-    }
+        /// Decides that an operation is not sampled. Called before the span of a message is created. The default is
+        /// `None`: the operation is sampled.
+        ///
+        /// The target of its span is then `mcp_runtime::request::unsampled`, for logs that name the request. The
+        /// runtime enters the context for [`span_created`](Self::span_created), and while functions and layers of the
+        /// operation run.
+        fn unsampled(&self, trace: &TraceContext<'_>) -> Option<Unsampled>;
 
-    fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
-        (**self).span_created(span, trace);
-    }
+        /// Called after the span of an operation was created, and before it is entered. Not called if no subscriber
+        /// wants the span.
+        ///
+        /// `trace` is the trace context of the message, from which the parent of the span follows. It is empty for a
+        /// request of the server, whose parent is the current span. The current span is the span around the operation,
+        /// such as the span of the HTTP request. The hook may record `trace_id`, which then is a field of every log
+        /// event of the operation.
+        fn span_created(&self, span: &Span, trace: &TraceContext<'_>);
 
-    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
-        (**self).span_continues(span, earlier);
-    }
+        /// Called if a request continues an earlier one, which has ended with questions to the client, with the trace
+        /// context of that request. Not called if no subscriber wants the span.
+        ///
+        /// The client keeps the context between the requests, and may have replaced it.
+        fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>);
 
-    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
-        (**self).inject(span)
-    }
+        /// Returns the trace context of a span, or that of the current context if the span is disabled. It is sent in
+        /// the `_meta` of a request of the server to the client, and functions pass it on to other services
+        /// ([`Context::trace_context`](crate::Context::trace_context)).
+        fn inject(&self, span: &Span) -> TraceCarrier<'static>;
 
-    fn server_operation(&self, operation: &Operation<'_>) {
-        (**self).server_operation(operation);
-    }
+        /// Records a request or a notification of the client, after its response has been decided.
+        fn server_operation(&self, operation: &Operation<'_>);
 
-    fn client_operation(&self, operation: &Operation<'_>) {
-        (**self).client_operation(operation);
-    }
+        /// Records a request of the server to the client, after its response has arrived or is no longer expected. In
+        /// stateless revisions, servers send no requests.
+        fn client_operation(&self, operation: &Operation<'_>);
 
-    fn task_operation(&self, operation: &Operation<'_>) {
-        (**self).task_operation(operation);
-    }
+        /// Records the function of a task, after it has ended. Its method is `tools/call`, and the request that has
+        /// created the task is an operation of its own.
+        fn task_operation(&self, operation: &Operation<'_>);
 
-    fn session_ended(&self, session: &SessionEnd<'_>) {
-        (**self).session_ended(session);
-    }
+        /// Records a session that was opened by `initialize`, after it has ended.
+        fn session_ended(&self, session: &SessionEnd<'_>);
 
-    fn stream_ended(&self, stream: &StreamEnd) {
-        (**self).stream_ended(stream);
-    }
+        /// Records a response of HTTP that was an event stream, after it has ended.
+        fn stream_ended(&self, stream: &StreamEnd);
 
-    fn backend_operation(&self, operation: &BackendOperation) {
-        (**self).backend_operation(operation);
-    }
+        /// Records an operation of a shared backend, after it has ended. Not called for state in memory.
+        fn backend_operation(&self, operation: &BackendOperation);
 
-    fn names_users(&self) -> bool {
-        (**self).names_users()
-    }
+        /// Returns whether spans name the principal of the client, in the field `enduser.id`. The default is `false`.
+        fn names_users(&self) -> bool;
 
-    fn names_users_in_log(&self) -> bool {
-        (**self).names_users_in_log()
+        /// Returns whether the log names the principal although [spans do not](Self::names_users). The default is
+        /// `false`.
+        ///
+        /// If so, a span `mcp.caller` with the target `mcp_runtime::request::caller` is around that of the request, and
+        /// has the field `enduser.id`. Layers that export spans must leave out this target.
+        fn names_users_in_log(&self) -> bool;
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     ReplicaStreams,
-    general_log::{GeneralLog, LocalFollower},
+    general_log::GeneralLog,
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     responses::{Closed, Feed, FollowedEvents, OpenResponse, Reader, ReaderRecord},
     writer::Pump,
@@ -59,7 +59,7 @@ pub(crate) struct SessionStreams {
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     /// Their log. Most sessions never need one here.
-    general: OnceLock<Arc<GeneralLog>>,
+    general: OnceLock<Box<GeneralLog>>,
     /// Runs the task that writes the log, which exists only while there is something to write.
     runtime: Handle,
     is_writing: AtomicBool,
@@ -99,8 +99,6 @@ impl EventNumber {
 /// A response that carries the stream of a session for messages that belong to no request.
 struct GeneralResponse {
     stream: Arc<SessionStreams>,
-    /// The entries that this replica has appended to the log.
-    local: LocalFollower,
     /// The number of the response.
     number: u64,
     /// The position in the log.
@@ -159,10 +157,10 @@ impl SessionStreams {
         started
     }
 
-    fn general(&self) -> &Arc<GeneralLog> {
+    fn general(&self) -> &GeneralLog {
         self.general.get_or_init(|| {
             let log = StreamLog::new(self.streams.replica.backend(), &self.session_id, GENERAL);
-            Arc::new(GeneralLog::new(log))
+            Box::new(GeneralLog::new(log))
         })
     }
 
@@ -189,9 +187,8 @@ impl SessionStreams {
         let registration = self.replace_response(number, &record.received);
         let reader = Reader::open(replica, &self.session_id, record).await?;
         let (feed, items) = Feed::new(at);
-        let (stream, local) = (Arc::clone(self), self.general().follow());
         let start = EventNumber { position: at, change: after.map_or(0, |after| after.change) };
-        let response = GeneralResponse { stream, local, number, at, change: start.change, reader };
+        let response = GeneralResponse { stream: Arc::clone(self), number, at, change: start.change, reader };
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         // Closes the record if the announcement fails.
@@ -316,13 +313,15 @@ impl GeneralResponse {
         }
         let [mut backoff, mut wait_backoff] = [(); 2].map(|()| Backoff::up_to(MAX_PAUSE));
         loop {
-            match race(Box::pin(self.next()), feed.closed()).await {
+            // Before the log is read, so that a response that ends has sent the last message.
+            let is_closed = self.stream.outbox.is_closed();
+            match race(Box::pin(self.next(is_closed)), feed.closed()).await {
                 Ok(Ok(entries)) => {
                     backoff.reset();
                     Box::pin(self.send(&entries, feed)).await?;
                     // More entries may follow a full page. The wait for the next entry ends at once if one exists.
                     if entries.len() < PAGE {
-                        if !self.stream.outbox.is_closed() {
+                        if !is_closed {
                             self.wait(renew_at, &mut wait_backoff, feed).await?;
                         } else if entries.is_empty() {
                             return feed.send(StreamItem::End).await;
@@ -358,7 +357,6 @@ impl GeneralResponse {
                 self.send_line(&line, feed).await?;
             }
             tokio::select! {
-                () = self.local.appended(self.at) => {}
                 appended = &mut appended => match appended {
                     Ok(()) => backoff.reset(),
                     Err(_) => backoff.wait().await,
@@ -375,25 +373,20 @@ impl GeneralResponse {
         }
     }
 
-    /// Returns the next entries. Returns none if there are no newer entries.
-    async fn next(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
-        let mut entries = self.local.take(self.at);
-        if entries.is_empty() {
-            // An entry of this replica may be announced before its position arrives.
-            self.local.settled().await;
-            entries = self.local.take(self.at);
+    /// Returns the next entries. Returns none if there are no newer entries. If the session `is_closed`, first waits for
+    /// the entries that this replica is appending.
+    async fn next(&mut self, is_closed: bool) -> Result<Vec<EventLogEntry>, BackendError> {
+        let general = self.stream.general();
+        if is_closed {
+            general.settled().await;
         }
-        if !entries.is_empty() {
-            return Ok(entries);
-        }
-        let log = &self.stream.general().log;
-        if let Some(entries) = log.read(self.at).await? {
+        if let Some(entries) = general.log.read(self.at).await? {
             return Ok(entries);
         }
         // The log does not exist. A new log begins at its start.
         self.at = 0;
-        log.keep_alive(self.at).await?;
-        Ok(log.read(self.at).await?.unwrap_or_default())
+        general.log.keep_alive(self.at).await?;
+        Ok(general.log.read(self.at).await?.unwrap_or_default())
     }
 
     async fn send(&mut self, entries: &[EventLogEntry], feed: &Feed) -> Result<(), Closed> {

@@ -1,6 +1,6 @@
 //! A call as layers see it, and its outcome.
 
-use std::{any::TypeId, fmt, sync::Arc};
+use std::{any::TypeId, sync::Arc};
 
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
@@ -19,7 +19,7 @@ use crate::{
         write_prompt, write_resource, write_tool,
     },
     jsonrpc::raw,
-    model::ToolResult,
+    model::{ToolResult, named},
     revision::Dialect,
     stdx::debug,
 };
@@ -58,49 +58,32 @@ pub(super) struct LayerPosition {
     pub(super) is_general: bool,
 }
 
-/// The kind of a call.
-///
-/// ```
-/// # use mcp_runtime::layers::{Call, CallKind, Next, Outcome};
-/// async fn no_resources(call: Call, next: Next) -> Outcome {
-///     if call.kind() == CallKind::Resource {
-///         return Outcome::error(&call, "resources are not available at the moment");
-///     }
-///     next.run(call).await
-/// }
-/// # mcp_runtime::layers::from_fn(no_resources);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CallKind {
-    /// `tools/call`
-    Tool,
-    /// `resources/read`
-    Resource,
-    /// `prompts/get`
-    Prompt,
-    /// `completion/complete`, for an argument of a prompt or a variable of a resource template.
-    Completion,
-    /// A method of an extension.
-    Method,
-}
-
-impl CallKind {
-    /// Returns the name of the kind: `tool`, `resource`, `prompt`, `completion` or `method`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Resource => "resource",
-            Self::Prompt => "prompt",
-            Self::Completion => "completion",
-            Self::Method => "method",
-        }
-    }
-}
-
-impl fmt::Display for CallKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named! {
+    /// The kind of a call.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, CallKind, Next, Outcome};
+    /// async fn no_resources(call: Call, next: Next) -> Outcome {
+    ///     if call.kind() == CallKind::Resource {
+    ///         return Outcome::error(&call, "resources are not available at the moment");
+    ///     }
+    ///     next.run(call).await
+    /// }
+    /// # mcp_runtime::layers::from_fn(no_resources);
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum CallKind {
+        /// `tools/call`
+        Tool = "tool",
+        /// `resources/read`
+        Resource = "resource",
+        /// `prompts/get`
+        Prompt = "prompt",
+        /// `completion/complete`, for an argument of a prompt or a variable of a resource template.
+        Completion = "completion",
+        /// A method of an extension.
+        Method = "method",
     }
 }
 
@@ -331,38 +314,21 @@ pub struct Outcome {
     pub(super) tool_dialect: Option<&'static Dialect>,
 }
 
-/// The status of a finished call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CallStatus {
-    /// The call returned a result.
-    Success,
-    /// The call returned a result that reports an error to the model.
-    ToolError,
-    /// The call needs answers from the client, which repeats the request with them.
-    InputRequired,
-    /// The call became a task, which continues to run.
-    TaskCreated,
-    /// The call failed with a protocol error.
-    Fault,
-}
-
-impl CallStatus {
-    /// Returns the name of the status: `success`, `tool_error`, `input_required`, `task_created` or `fault`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::ToolError => "tool_error",
-            Self::InputRequired => "input_required",
-            Self::TaskCreated => "task_created",
-            Self::Fault => "fault",
-        }
-    }
-}
-
-impl fmt::Display for CallStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named! {
+    /// The status of a finished call.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum CallStatus {
+        /// The call returned a result.
+        Success = "success",
+        /// The call returned a result that reports an error to the model.
+        ToolError = "tool_error",
+        /// The call needs answers from the client, which repeats the request with them.
+        InputRequired = "input_required",
+        /// The call became a task, which continues to run.
+        TaskCreated = "task_created",
+        /// The call failed with a protocol error.
+        Fault = "fault",
     }
 }
 

@@ -114,9 +114,7 @@ fn check_context(context: Option<RawJson<'_>>) -> Result<(), Fault> {
 fn layered_arguments(argument: &str, context: Option<&str>) -> String {
     let mut out = Vec::new();
     let mut arguments = Object::begin(&mut out);
-    for (name, value) in raw::members(argument).filter(|(name, _)| name != "context") {
-        arguments.raw(&name, value.as_bytes());
-    }
+    arguments.copy_without(argument, "context");
     if let Some(context) = context {
         arguments.raw("context", context.as_bytes());
     }

@@ -25,7 +25,7 @@ use crate::{
     handler::{
         Call, Context, Finished, Function, ServerFnInput, ServerFnOutput,
         entry::{EntryInfo, EntryKind},
-        from_strings, member,
+        from_strings,
     },
     jsonrpc::{RawJson, raw},
     model::CacheScope,
@@ -33,7 +33,7 @@ use crate::{
     revision::{Feature, encode::Object},
 };
 
-/// Responds with a page of a list. Pages that look the same to every caller are encoded once.
+/// Responds with a page of a list. A first page that looks the same to every caller is encoded once.
 ///
 /// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
 pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -60,13 +60,8 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         // Other callers also see what functions list.
         pager.caches.iter_mut().flatten().for_each(|(_, scope)| *scope = CacheScope::Private);
     }
-    let encoded = if listed.is_limited() || depends_on_caller {
-        None
-    } else {
-        registry.prepared_page(&pager, kind, cursor.as_deref())
-    };
-    if let Some(page) = encoded {
-        response::write_result(out, request.id, page);
+    if cursor.is_none() && !listed.is_limited() && !depends_on_caller {
+        response::write_result(out, request.id, registry.first_page(&pager, kind));
     } else {
         let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
         response::write_result(out, request.id, &page);
@@ -164,13 +159,10 @@ pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut 
         return dialect_method(method, request, out);
     };
     authorize(request, function)?;
-    let mut arguments = vec![b'{'];
-    for (name, json) in raw::members(request.params.json().map_or("{}", RawJson::text)) {
-        if name != "_meta" {
-            member(&mut arguments, &name).extend_from_slice(json.as_bytes());
-        }
-    }
-    arguments.push(b'}');
+    let mut arguments = Vec::new();
+    let mut object = Object::begin(&mut arguments);
+    object.copy_without(request.params.json().map_or("{}", RawJson::text), "_meta");
+    object.end();
     let arguments = String::from_utf8_lossy(&arguments);
     call_function(request, function, function.name.clone(), &arguments, out)
 }

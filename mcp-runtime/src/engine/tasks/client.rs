@@ -167,12 +167,9 @@ impl CallConnection for TaskClient {
         let task_id = session.task_id.get().map(String::as_str).unwrap_or_default();
         let mut out = Vec::with_capacity(message.len() + 128);
         let mut notification = Object::begin(&mut out);
-        for (name, value) in raw::members(text) {
-            match &*name {
-                "params" => notification.raw(&name, &encode::with_related_task(value, task_id)),
-                _ => notification.raw(&name, value.as_bytes()),
-            }
-        }
+        notification.copy_without(text, "params");
+        let params = raw::member(text, "params").unwrap_or("{}");
+        notification.raw("params", &encode::with_related_task(params, task_id));
         notification.end();
         outbox.notify(&out)
     }

@@ -4,7 +4,7 @@ use super::task::{Task, TaskStatus};
 use crate::{
     backend::time::whole_millis,
     handler::Encoding,
-    jsonrpc::{raw, write},
+    jsonrpc::{object_member, write},
     revision::{
         Feature,
         encode::{self, Object},
@@ -131,22 +131,13 @@ fn write_inputs(object: &mut Object<'_>, task: &Task) {
 pub(super) fn with_related_task(object: &str, id: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.len() + 128);
     let mut copy = Object::begin(&mut out);
-    let mut meta = None;
-    for (name, value) in raw::members(object) {
-        match &*name {
-            "_meta" => meta = Some(value),
-            _ => copy.raw(&name, value.as_bytes()),
-        }
-    }
-    let mut new_meta = Object::begin(copy.key("_meta"));
-    let meta = meta.filter(|meta| raw::kind(meta) == raw::Kind::Object);
-    for (name, value) in meta.into_iter().flat_map(raw::members).filter(|(name, _)| name != RELATED_TASK) {
-        new_meta.raw(&name, value.as_bytes());
-    }
-    let mut task = Object::begin(new_meta.key(RELATED_TASK));
+    copy.copy_without(object, "_meta");
+    let mut meta = Object::begin(copy.key("_meta"));
+    meta.copy_without(object_member(object, "_meta").unwrap_or("{}"), RELATED_TASK);
+    let mut task = Object::begin(meta.key(RELATED_TASK));
     task.string("taskId", id);
     task.end();
-    new_meta.end();
+    meta.end();
     copy.end();
     out
 }
@@ -159,6 +150,7 @@ mod tests {
     fn adding_the_related_task_keeps_all_other_members() {
         for (object, expected) in [
             ("{}", r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),
+            (r#"{"_meta":[1]}"#, r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),
             (r#"{"a":[1]}"#, r#"{"a":[1],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),
             (
                 r#"{"_meta":{"b":{},"io.modelcontextprotocol/related-task":1},"a":1}"#,

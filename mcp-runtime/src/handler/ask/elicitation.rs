@@ -112,7 +112,7 @@ impl<T: Elicit> Ask for Elicitation<T> {
             return Err(Capability::missing(&[Capability::Elicitation]));
         }
         check_defaults::<T>()?;
-        Ok(form(&self.key, &self.message, features, |out| requested_schema(out, T::FIELDS, features)))
+        Ok(form(&self.key, &self.message, features, &requested_schema(T::FIELDS, features)))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -173,7 +173,7 @@ impl Ask for FormElicitation {
                 field.as_object_mut().filter(|_| !is_boolean).and_then(|field| field.shift_remove("default"));
             }
         }
-        Ok(form(&self.key, &self.message, features, |out| plain(out, &schema)))
+        Ok(form(&self.key, &self.message, features, &schema))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -185,14 +185,14 @@ impl Ask for FormElicitation {
 }
 
 /// Creates the question of a form.
-fn form(key: &str, message: &str, features: Features, write_schema: impl FnOnce(&mut Vec<u8>)) -> Question {
+fn form(key: &str, message: &str, features: Features, schema: &Value) -> Question {
     let mut params = Vec::new();
     let mut object = Object::begin(&mut params);
     if features.has(Feature::RichForms) {
         object.string("mode", "form");
     }
     object.string("message", message);
-    write_schema(object.key("requestedSchema"));
+    plain(object.key("requestedSchema"), schema);
     object.end();
     create(key, params, &[Capability::Elicitation])
 }

@@ -2,9 +2,7 @@
 //!
 //! See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).
 
-use std::borrow::Cow;
-
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value, json};
 
 use super::{
     InvalidAnswer,
@@ -16,11 +14,7 @@ use crate::{
         entry::{Bound, Rule},
         schema::Violation,
     },
-    jsonrpc::write::{plain, string},
-    revision::{
-        Feature, Features,
-        encode::{Object, array},
-    },
+    revision::{Feature, Features},
 };
 
 /// The constraints that a schema contains.
@@ -32,16 +26,14 @@ struct SchemaDetail {
     exact: bool,
 }
 
-/// Writes the schema that the client displays as a form.
-pub(super) fn requested_schema(out: &mut Vec<u8>, form: &[FormField], features: Features) {
-    schema(out, form, SchemaDetail { rich: features.has(Feature::RichForms), exact: false });
+/// Returns the schema that the client displays as a form.
+pub(super) fn requested_schema(form: &[FormField], features: Features) -> Value {
+    schema(form, SchemaDetail { rich: features.has(Feature::RichForms), exact: false })
 }
 
 /// Returns the schema that answers are validated against. It does not depend on the revision of the client.
 pub(super) fn enforced_schema(form: &[FormField]) -> Value {
-    let mut out = Vec::new();
-    schema(&mut out, form, SchemaDetail { rich: true, exact: true });
-    serde_json::from_slice(&out).unwrap_or_default()
+    schema(form, SchemaDetail { rich: true, exact: true })
 }
 
 /// Returns the name of the boolean that represents one of several choices, in revisions that do not support lists of
@@ -55,64 +47,71 @@ pub(super) fn default_of(field: &FormField) -> Option<Value> {
     field.default?.value().ok().filter(|value| !value.is_null())
 }
 
-fn schema(out: &mut Vec<u8>, form: &[FormField], detail: SchemaDetail) {
-    let mut object = Object::begin(out);
-    object.string("type", "object");
-    let mut required: Vec<Cow<'_, str>> = Vec::new();
-    let mut properties = Object::begin(object.key("properties"));
+fn schema(form: &[FormField], detail: SchemaDetail) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
     for field in form {
-        match field.kind {
+        let members: Vec<_> = match field.kind {
             FieldKind::Multiple(choices) if !detail.rich => {
                 let default = default_of(field);
-                for choice in choices.all {
-                    let name = boolean_name(field, choice);
-                    choice_as_boolean(properties.key(&name), field, choice, default.as_ref());
-                    required.extend(field.is_required().then_some(Cow::Owned(name)));
-                }
+                let member = |choice| (boolean_name(field, choice), choice_as_boolean(field, choice, default.as_ref()));
+                choices.all.iter().map(member).collect()
             }
-            _ => {
-                property(properties.key(field.name), field, detail);
-                required.extend(field.is_required().then_some(Cow::Borrowed(field.name)));
-            }
+            _ => vec![(field.name.to_owned(), property(field, detail))],
+        };
+        if field.is_required() {
+            required.extend(members.iter().map(|(name, _)| name.clone()));
         }
+        properties.extend(members);
     }
-    properties.end();
+    let mut schema = json!({ "type": "object", "properties": properties });
     if !required.is_empty() {
-        array(object.key("required"), required, |out, name| string(out, &name));
+        schema["required"] = required.into();
     }
-    object.end();
+    schema
 }
 
-fn property(out: &mut Vec<u8>, field: &FormField, detail: SchemaDetail) {
-    let mut object = Object::begin(out);
-    object.string("type", type_name(field.kind));
-    object.optional("title", field.title);
-    object.optional("description", Some(field.description).filter(|text| !text.is_empty()));
+fn property(field: &FormField, detail: SchemaDetail) -> Value {
+    let mut property = json!({ "type": type_name(field.kind) });
+    if let Some(title) = field.title {
+        property["title"] = title.into();
+    }
+    if !field.description.is_empty() {
+        property["description"] = field.description.into();
+    }
     match field.kind {
-        FieldKind::Text => lengths(&mut object, field.rules, ["minLength", "maxLength"]),
+        FieldKind::Text => lengths(&mut property, field.rules, ["minLength", "maxLength"]),
         FieldKind::Boolean => {}
         FieldKind::Integer { min, max } => {
             // The limits of a type matter to users only if they are small.
             let is_small = max <= i128::from(u16::MAX);
             let low = (detail.exact || is_small || min == 0).then_some(Bound::Integer(min));
             let high = (detail.exact || is_small).then_some(Bound::Integer(max));
-            range(&mut object, field.rules, low, high);
+            range(&mut property, field.rules, low, high);
         }
-        FieldKind::Number => range(&mut object, field.rules, None, None),
-        FieldKind::Single(choices) => single_choice(&mut object, choices, detail),
+        FieldKind::Number => range(&mut property, field.rules, None, None),
+        FieldKind::Single(choices) if !choices.is_titled() => property["enum"] = values(choices),
+        FieldKind::Single(choices) if detail.rich && !choices.legacy_names => property["oneOf"] = titled(choices),
+        FieldKind::Single(choices) => {
+            property["enum"] = values(choices);
+            property["enumNames"] = choices.all.iter().map(Choice::title).collect();
+        }
         FieldKind::Multiple(choices) => {
-            multiple_choice(&mut object, choices);
+            property["items"] = if choices.is_titled() {
+                json!({ "anyOf": titled(choices) })
+            } else {
+                json!({ "type": "string", "enum": values(choices) })
+            };
             if detail.exact {
-                plain(object.key("uniqueItems"), &true);
+                property["uniqueItems"] = true.into();
             }
-            lengths(&mut object, field.rules, ["minItems", "maxItems"]);
+            lengths(&mut property, field.rules, ["minItems", "maxItems"]);
         }
     }
     let has_default = detail.rich || field.kind == FieldKind::Boolean;
     if let Some(default) = has_default.then(|| default_of(field)).flatten() {
-        plain(object.key("default"), &default);
+        property["default"] = default;
     }
-    object.end();
+    property
 }
 
 fn type_name(kind: FieldKind) -> &'static str {
@@ -125,19 +124,19 @@ fn type_name(kind: FieldKind) -> &'static str {
     }
 }
 
-fn lengths(object: &mut Object<'_>, rules: &[Rule], [min, max]: [&str; 2]) {
+fn lengths(property: &mut Value, rules: &[Rule], [min, max]: [&str; 2]) {
     for rule in rules {
-        match rule {
-            Rule::MinLength(length) => plain(object.key(min), length),
-            Rule::MaxLength(length) => plain(object.key(max), length),
-            Rule::Format(format) => object.string("format", format),
+        match *rule {
+            Rule::MinLength(length) => property[min] = length.into(),
+            Rule::MaxLength(length) => property[max] = length.into(),
+            Rule::Format(format) => property["format"] = format.into(),
             _ => {}
         }
     }
 }
 
-/// Writes the range of a number: the author's constraints, or else the limits of its type.
-fn range(object: &mut Object<'_>, rules: &[Rule], mut low: Option<Bound>, mut high: Option<Bound>) {
+/// Adds the range of a number: the author's constraints, or else the limits of its type.
+fn range(property: &mut Value, rules: &[Rule], mut low: Option<Bound>, mut high: Option<Bound>) {
     for rule in rules {
         match *rule {
             Rule::Minimum(bound) => low = Some(bound),
@@ -147,65 +146,40 @@ fn range(object: &mut Object<'_>, rules: &[Rule], mut low: Option<Bound>, mut hi
         }
     }
     if let Some(low) = low {
-        number(object.key("minimum"), &low);
+        property["minimum"] = number(low);
     }
     if let Some(high) = high {
-        number(object.key("maximum"), &high);
+        property["maximum"] = number(high);
     }
 }
 
-fn number(out: &mut Vec<u8>, bound: &Bound) {
+fn number(bound: Bound) -> Value {
     match bound {
-        Bound::Integer(bound) => plain(out, bound),
-        Bound::Float(bound) => plain(out, bound),
+        // An integer beyond 64 bits becomes the nearest floating-point number.
+        Bound::Integer(bound) => Number::from_i128(bound).map_or_else(|| (bound as f64).into(), Value::Number),
+        Bound::Float(bound) => bound.into(),
     }
 }
 
-fn single_choice(object: &mut Object<'_>, choices: &ChoiceSet, detail: SchemaDetail) {
-    if !choices.is_titled() {
-        return values(object, choices);
-    }
-    if detail.rich && !choices.legacy_names {
-        return titled(object.key("oneOf"), choices);
-    }
-    values(object, choices);
-    array(object.key("enumNames"), choices.all, |out, choice| string(out, choice.title()));
+fn values(choices: &ChoiceSet) -> Value {
+    choices.all.iter().map(|choice| choice.value).collect()
 }
 
-fn multiple_choice(object: &mut Object<'_>, choices: &ChoiceSet) {
-    let mut items = Object::begin(object.key("items"));
-    if choices.is_titled() {
-        titled(items.key("anyOf"), choices);
-    } else {
-        items.string("type", "string");
-        values(&mut items, choices);
-    }
-    items.end();
+fn titled(choices: &ChoiceSet) -> Value {
+    choices.all.iter().map(|choice| json!({ "const": choice.value, "title": choice.title() })).collect()
 }
 
-fn values(object: &mut Object<'_>, choices: &ChoiceSet) {
-    array(object.key("enum"), choices.all, |out, choice| string(out, choice.value));
-}
-
-fn titled(out: &mut Vec<u8>, choices: &ChoiceSet) {
-    array(out, choices.all, |out, choice| {
-        let mut object = Object::begin(out);
-        object.string("const", choice.value);
-        object.string("title", choice.title());
-        object.end();
-    });
-}
-
-/// Writes the boolean that represents one of several choices.
-fn choice_as_boolean(out: &mut Vec<u8>, field: &FormField, choice: &Choice, default: Option<&Value>) {
+/// Returns the schema of the boolean that represents one of several choices.
+fn choice_as_boolean(field: &FormField, choice: &Choice, default: Option<&Value>) -> Value {
     let chosen = default.and_then(Value::as_array).is_some_and(|all| all.iter().any(|value| value == choice.value));
-    let mut object = Object::begin(out);
-    object.string("type", "boolean");
-    object.string("title", &format!("{}: {}", field.title.unwrap_or(field.name), choice.title()));
+    let title = format!("{}: {}", field.title.unwrap_or(field.name), choice.title());
+    let mut boolean = json!({ "type": "boolean", "title": title });
     let description = [field.description, &count_hint(field.rules)].join(" ");
-    object.optional("description", Some(description.trim()).filter(|text| !text.is_empty()));
-    plain(object.key("default"), &chosen);
-    object.end();
+    if !description.trim().is_empty() {
+        boolean["description"] = description.trim().into();
+    }
+    boolean["default"] = chosen.into();
+    boolean
 }
 
 /// Describes how many choices are allowed, which a schema of booleans cannot express.
@@ -299,4 +273,22 @@ fn chosen_by_booleans(
         }
     }
     Ok(is_given.then_some(Value::Array(all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_keep_their_value() {
+        for (bound, expected) in [
+            (Bound::Integer(-1), json!(-1)),
+            (Bound::Integer(i64::MIN.into()), json!(i64::MIN)),
+            (Bound::Integer(u64::MAX.into()), json!(u64::MAX)),
+            (Bound::Integer(100_000_000_000_000_000_000), json!(1e20)),
+            (Bound::Float(0.5), json!(0.5)),
+        ] {
+            assert_eq!(number(bound), expected, "{bound:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::{InvalidAnswer, question::parse};
 use crate::{
     error::Fault,
     jsonrpc::write::{plain, string},
-    model::{Audio, Content, Image, Role, add_meta},
+    model::{Audio, Content, Image, Role, with_meta},
     revision::{
         Feature, Features,
         encode::{self, Object, array},
@@ -115,17 +115,7 @@ impl SampleToolResult {
         Self { is_error: true, ..Self::new(tool_use_id, content) }
     }
 
-    /// Adds a member to `_meta`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-    #[track_caller]
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        add_meta(&mut self.meta, key, value);
-        self
-    }
+    with_meta!();
 }
 
 /// The response of a model.

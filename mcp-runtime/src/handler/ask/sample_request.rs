@@ -1,5 +1,5 @@
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     Ask, Capability, InvalidAnswer, Question,
@@ -10,16 +10,15 @@ use super::{
 use crate::{
     error::Fault,
     jsonrpc::write::plain,
-    model::{Role, add_meta, setters},
-    revision::{
-        Feature, Features,
-        encode::{Object, array},
-    },
+    model::{Role, add_meta, named, setters},
+    revision::{Feature, Features, encode::Object},
 };
 
 /// A request for a completion by the client's model.
 ///
 /// Deprecated since revision 2026-07-28. Call the API of a model provider instead.
+///
+/// `SampleRequest::default()` has no messages: at least one must be added.
 ///
 /// See [Creating messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#creating-messages).
 ///
@@ -32,12 +31,12 @@ use crate::{
 ///     .with_model_hint("sonnet")
 ///     .speed(0.8);
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SampleRequest {
     key: Option<String>,
     messages: Vec<SampleMessage>,
     system_prompt: Option<String>,
-    max_tokens: u32,
+    max_tokens: Option<u32>,
     temperature: Option<f64>,
     stop_sequences: Vec<String>,
     hints: Vec<String>,
@@ -49,115 +48,82 @@ pub struct SampleRequest {
     tool_choice: Option<ToolChoice>,
 }
 
-/// A request without messages, to which at least one must be added.
-impl Default for SampleRequest {
-    fn default() -> Self {
-        Self {
-            key: None,
-            messages: Vec::new(),
-            system_prompt: None,
-            max_tokens: 1000,
-            temperature: None,
-            stop_sequences: Vec::new(),
-            hints: Vec::new(),
-            priorities: Vec::new(),
-            metadata: Map::new(),
-            include_context: None,
-            tools: Vec::new(),
-            tool_choice: None,
-        }
-    }
-}
-
 impl SampleRequest {
     /// Creates a request with a user message.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self::default().with_message(Role::User, prompt.into())
     }
 
-    /// Adds a message with a single content block.
-    ///
-    /// ```
-    /// # use mcp_runtime::{ask::SampleRequest, model::Role};
-    /// let request = SampleRequest::new("Is 7 prime?")
-    ///     .with_message(Role::Assistant, "Yes.")
-    ///     .with_message(Role::User, "And 9?");
-    /// ```
-    #[must_use]
-    pub fn with_message(self, role: Role, content: impl Into<SampleContent>) -> Self {
-        self.with_contents(role, [content.into()])
-    }
-
     setters! {
+        /// Adds a message with a single content block.
+        ///
+        /// ```
+        /// # use mcp_runtime::{ask::SampleRequest, model::Role};
+        /// let request = SampleRequest::new("Is 7 prime?")
+        ///     .with_message(Role::Assistant, "Yes.")
+        ///     .with_message(Role::User, "And 9?");
+        /// ```
+        pub fn with_message(self, role: Role, content: impl Into<SampleContent>) { self.push(role, [content.into()]) }
+
         /// Adds a message with several content blocks. In revisions before 2025-11-25, each block becomes a message.
         pub fn with_contents(self, role: Role, content: impl IntoIterator<Item = SampleContent>) {
-            self.messages.push(SampleMessage { role, content: content.into_iter().collect(), meta: Map::new() })
+            self.push(role, content)
         }
-    }
 
-    /// Adds a member to the `_meta` of the last message. Sent since revision 2025-11-25.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
-    #[track_caller]
-    #[must_use]
-    pub fn with_message_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        if let Some(message) = self.messages.last_mut() {
-            add_meta(&mut message.meta, key, value);
+        /// Adds a member to the `_meta` of the last message. Sent since revision 2025-11-25.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as
+        /// `io.modelcontextprotocol/`.
+        #[track_caller]
+        pub fn with_message_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            if let Some(message) = self.messages.last_mut() {
+                add_meta(&mut message.meta, key, value);
+            }
         }
-        self
-    }
 
-    /// Adds a response of the model, to continue the conversation.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Context, Fault, ask::SampleRequest, model::Role};
-    /// # async fn refine(ctx: &Context) -> Result<String, Fault> {
-    /// let request = SampleRequest::new("Write a slogan for a tea shop.");
-    /// let draft = ctx.sample(request.clone()).await?;
-    /// let shorter = request.answered(draft).with_message(Role::User, "Shorten it to five words.");
-    /// Ok(ctx.sample(shorter).await?.text())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn answered(self, result: SampleResult) -> Self {
-        self.with_contents(result.role, result.content)
-    }
+        /// Adds a response of the model, to continue the conversation.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Context, Fault, ask::SampleRequest, model::Role};
+        /// # async fn refine(ctx: &Context) -> Result<String, Fault> {
+        /// let request = SampleRequest::new("Write a slogan for a tea shop.");
+        /// let draft = ctx.sample(request.clone()).await?;
+        /// let shorter = request.answered(draft).with_message(Role::User, "Shorten it to five words.");
+        /// Ok(ctx.sample(shorter).await?.text())
+        /// # }
+        /// ```
+        pub fn answered(self, result: SampleResult) { self.push(result.role, result.content) }
 
-    /// Adds a message with the results of tool calls. It must contain the result of every call in the previous message.
-    #[must_use]
-    pub fn with_tool_results(self, results: impl IntoIterator<Item = SampleToolResult>) -> Self {
-        self.with_contents(Role::User, results.into_iter().map(SampleContent::ToolResult))
-    }
+        /// Adds a message with the results of tool calls. It must contain the result of every call in the previous
+        /// message.
+        pub fn with_tool_results(self, results: impl IntoIterator<Item = SampleToolResult>) {
+            self.push(Role::User, results.into_iter().map(SampleContent::ToolResult))
+        }
 
-    setters! {
         /// Sets the system prompt.
         pub fn system_prompt(self, prompt: impl Into<String>) { self.system_prompt = Some(prompt.into()) }
 
         /// Sets the maximum number of tokens. Defaults to 1000.
-        pub fn max_tokens(self, tokens: u32) { self.max_tokens = tokens }
+        pub fn max_tokens(self, tokens: u32) { self.max_tokens = Some(tokens) }
 
         /// Sets the sampling temperature.
         pub fn temperature(self, temperature: f64) { self.temperature = Some(temperature) }
 
         /// Adds a text that ends the completion.
         pub fn with_stop_sequence(self, text: impl Into<String>) { self.stop_sequences.push(text.into()) }
-    }
 
-    /// Adds texts that end the completion.
-    ///
-    /// ```
-    /// # use mcp_runtime::ask::SampleRequest;
-    /// let request = SampleRequest::new("List three colours.").with_stop_sequences(["4.", "\n\n"]);
-    /// ```
-    #[must_use]
-    pub fn with_stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
-        self.stop_sequences.extend(texts.into_iter().map(Into::into));
-        self
-    }
+        /// Adds texts that end the completion.
+        ///
+        /// ```
+        /// # use mcp_runtime::ask::SampleRequest;
+        /// let request = SampleRequest::new("List three colours.").with_stop_sequences(["4.", "\n\n"]);
+        /// ```
+        pub fn with_stop_sequences(self, texts: impl IntoIterator<Item = impl Into<String>>) {
+            self.stop_sequences.extend(texts.into_iter().map(Into::into))
+        }
 
-    setters! {
         /// Adds the full or partial name of a preferred model. Earlier hints take precedence.
         ///
         /// ```
@@ -165,33 +131,16 @@ impl SampleRequest {
         /// let request = SampleRequest::new("Summarize the log.").with_model_hint("claude-haiku").with_model_hint("claude").cost(0.9);
         /// ```
         pub fn with_model_hint(self, name: impl Into<String>) { self.hints.push(name.into()) }
-    }
 
-    /// Sets the priority of the model's capabilities, from 0 to 1.
-    #[must_use]
-    pub fn intelligence(self, priority: f64) -> Self {
-        self.priority("intelligencePriority", priority)
-    }
+        /// Sets the priority of the model's capabilities, from 0 to 1.
+        pub fn intelligence(self, priority: f64) { self.prioritize("intelligencePriority", priority) }
 
-    /// Sets the priority of low latency, from 0 to 1.
-    #[must_use]
-    pub fn speed(self, priority: f64) -> Self {
-        self.priority("speedPriority", priority)
-    }
+        /// Sets the priority of low latency, from 0 to 1.
+        pub fn speed(self, priority: f64) { self.prioritize("speedPriority", priority) }
 
-    /// Sets the priority of low cost, from 0 to 1.
-    #[must_use]
-    pub fn cost(self, priority: f64) -> Self {
-        self.priority("costPriority", priority)
-    }
+        /// Sets the priority of low cost, from 0 to 1.
+        pub fn cost(self, priority: f64) { self.prioritize("costPriority", priority) }
 
-    fn priority(mut self, name: &'static str, priority: f64) -> Self {
-        self.priorities.retain(|(other, _)| *other != name);
-        self.priorities.push((name, priority));
-        self
-    }
-
-    setters! {
         /// Adds a provider-specific parameter.
         pub fn with_metadata(self, name: impl Into<String>, value: impl Into<Value>) {
             self.metadata.insert(name.into(), value.into());
@@ -225,6 +174,15 @@ impl SampleRequest {
         /// Sets the key that identifies the request among the requests of the same call. Defaults to a hash of the
         /// request.
         pub fn key(self, key: impl Into<String>) { self.key = Some(key.into()) }
+    }
+
+    fn push(&mut self, role: Role, content: impl IntoIterator<Item = SampleContent>) {
+        self.messages.push(SampleMessage { role, content: content.into_iter().collect(), meta: Map::new() });
+    }
+
+    fn prioritize(&mut self, name: &'static str, priority: f64) {
+        self.priorities.retain(|(other, _)| *other != name);
+        self.priorities.push((name, priority));
     }
 
     /// Returns the capabilities that the client must have declared.
@@ -271,11 +229,11 @@ impl SampleRequest {
         write_messages(object.key("messages"), &self.messages, features);
         self.write_preferences(&mut object);
         object.optional("systemPrompt", self.system_prompt.as_deref());
-        object.optional("includeContext", self.include_context.map(IncludeContext::name));
+        object.optional("includeContext", self.include_context.map(IncludeContext::as_str));
         if let Some(temperature) = self.temperature {
             plain(object.key("temperature"), &temperature);
         }
-        plain(object.key("maxTokens"), &self.max_tokens);
+        plain(object.key("maxTokens"), &self.max_tokens.unwrap_or(1000));
         if !self.stop_sequences.is_empty() {
             plain(object.key("stopSequences"), &self.stop_sequences);
         }
@@ -286,29 +244,20 @@ impl SampleRequest {
             plain(object.key("tools"), &self.tools);
         }
         if let Some(choice) = self.tool_choice {
-            let mut mode = Object::begin(object.key("toolChoice"));
-            mode.string("mode", choice.name());
-            mode.end();
+            plain(object.key("toolChoice"), &json!({ "mode": choice.as_str() }));
         }
         object.end();
     }
 
     fn write_preferences(&self, object: &mut Object<'_>) {
-        if self.hints.is_empty() && self.priorities.is_empty() {
-            return;
-        }
-        let mut preferences = Object::begin(object.key("modelPreferences"));
+        let mut preferences = Map::new();
         if !self.hints.is_empty() {
-            array(preferences.key("hints"), &self.hints, |out, hint| {
-                let mut object = Object::begin(out);
-                object.string("name", hint);
-                object.end();
-            });
+            preferences.insert("hints".to_owned(), self.hints.iter().map(|name| json!({ "name": name })).collect());
         }
-        for (name, priority) in &self.priorities {
-            plain(preferences.key(name), priority);
+        preferences.extend(self.priorities.iter().map(|(name, priority)| ((*name).to_owned(), Value::from(*priority))));
+        if !preferences.is_empty() {
+            plain(object.key("modelPreferences"), &preferences);
         }
-        preferences.end();
     }
 }
 
@@ -337,39 +286,43 @@ fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The context that the client may include in the prompt.
-///
-/// Deprecated since revision 2025-11-25, except for [`None`](Self::None):
-/// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
-///
-/// ```
-/// use mcp_runtime::ask::{IncludeContext, SampleRequest};
-///
-/// let request = SampleRequest::new("What did I ask before?").include_context(IncludeContext::ThisServer);
-/// ```
-///
-/// See [Context inclusion](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#context-inclusion).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IncludeContext {
-    /// No context.
-    None,
-    /// The context of this server. Deprecated. Since 2025-11-25, the client must have declared `sampling.context`.
-    ThisServer,
-    /// The context of all servers of the client. Deprecated as well.
-    AllServers,
+named! {
+    /// The context that the client may include in the prompt.
+    ///
+    /// Deprecated since revision 2025-11-25, except for [`None`](Self::None):
+    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+    ///
+    /// ```
+    /// use mcp_runtime::ask::{IncludeContext, SampleRequest};
+    ///
+    /// let request = SampleRequest::new("What did I ask before?").include_context(IncludeContext::ThisServer);
+    /// ```
+    ///
+    /// See [Context inclusion](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#context-inclusion).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum IncludeContext {
+        /// No context.
+        None = "none",
+        /// The context of this server. Deprecated. Since 2025-11-25, the client must have declared `sampling.context`.
+        ThisServer = "thisServer",
+        /// The context of all servers of the client. Deprecated as well.
+        AllServers = "allServers",
+    }
 }
 
-/// Whether the model calls tools.
-///
-/// See [Tool choice modes](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolChoice {
-    /// The model decides.
-    Auto,
-    /// The model calls at least one tool.
-    Required,
-    /// The model does not call tools.
-    None,
+named! {
+    /// Whether the model calls tools.
+    ///
+    /// See [Tool choice modes](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ToolChoice {
+        /// The model decides.
+        Auto = "auto",
+        /// The model calls at least one tool.
+        Required = "required",
+        /// The model does not call tools.
+        None = "none",
+    }
 }
 
 /// A tool that the model may call. The server runs it.
@@ -379,26 +332,6 @@ struct Tool {
     description: String,
     #[serde(rename = "inputSchema")]
     schema: Value,
-}
-
-impl IncludeContext {
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ThisServer => "thisServer",
-            Self::AllServers => "allServers",
-        }
-    }
-}
-
-impl ToolChoice {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Required => "required",
-            Self::None => "none",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Protection against malicious web pages and DNS rebinding: checks of `Host` and `Origin`.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request::Parts};
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
@@ -14,83 +14,46 @@ use crate::{
     loopback::{is_loopback, without_port},
 };
 
-/// The reason for which a request is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rejection<'a> {
-    /// `Host` is missing, or occurs more than once.
-    NoHost,
-    /// The host is not allowed.
-    Host(&'a str),
-    /// The origin is not allowed.
-    Origin(&'a HeaderValue),
-}
-
-impl<'a> Rejection<'a> {
-    fn reason(self) -> String {
-        match self.rejected() {
-            Some((what, value)) => format!("the {what} `{value}` is not allowed"),
-            None => "expected exactly one `Host` header".to_owned(),
-        }
-    }
-
-    /// Returns the message for the client: the reason, and what allows the request.
-    fn message(self) -> String {
-        let reason = self.reason();
-        let Some((what, value)) = self.rejected() else { return reason };
-        format!("{reason}\nhelp: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {value}`")
-    }
-
-    /// Returns what is not allowed, and an excerpt of it.
-    fn rejected(self) -> Option<(&'static str, Cow<'a, str>)> {
-        match self {
-            Self::NoHost => None,
-            Self::Host(host) => Some(("host", excerpt(host))),
-            Self::Origin(origin) => Some(("origin", excerpt(origin.to_str().unwrap_or("(not ASCII)")))),
-        }
-    }
-
-    fn status(self) -> StatusCode {
-        match self {
-            Self::NoHost => StatusCode::BAD_REQUEST,
-            Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
-        }
-    }
-
-    /// Logs the rejection for the operator, who may have forgotten to allow a host or origin.
-    fn log(self, request: &Parts) {
-        let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
-        let reason = self.reason();
-        tracing::warn!(reason, ?host, ?origin, method = %request.method, "request rejected");
-    }
-}
-
 /// Rejects a request whose `Host` or `Origin` is not allowed.
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
-    inspect(request, options).map_err(|rejection| rejected(rejection, request))
+    check_host(request, options)?;
+    let mut origins = request.headers.get_all(header::ORIGIN).iter();
+    match origins.find(|origin| !is_allowed_origin(origin, options)) {
+        Some(origin) => Err(forbid(request, "origin", text_of(origin))),
+        None => Ok(()),
+    }
 }
 
 /// Rejects a request whose `Host` is not allowed, whatever its `Origin`.
 pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
-    inspect_host(request, options).map_err(|rejection| rejected(rejection, request))
+    let Some(host) = host(&request.headers, &request.uri) else {
+        let reason = "expected exactly one `Host` header";
+        log_rejection(request, reason);
+        return Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, reason)));
+    };
+    if is_allowed_host(host, options) { Ok(()) } else { Err(forbid(request, "host", host)) }
 }
 
-fn rejected(rejection: Rejection<'_>, request: &Parts) -> Box<HttpResponse> {
-    rejection.log(request);
-    Box::new(response::invalid_request(rejection.status(), &rejection.message()))
+/// Rejects a request because of its host or origin. The message for the client also says what allows the request.
+fn forbid(request: &Parts, what: &str, value: &str) -> Box<HttpResponse> {
+    let reason = not_allowed(what, value);
+    log_rejection(request, &reason);
+    let help = format!("help: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {}`", excerpt(value));
+    Box::new(response::invalid_request(StatusCode::FORBIDDEN, &format!("{reason}\n{help}")))
 }
 
-fn inspect_host<'a>(request: &'a Parts, options: &HttpOptions) -> Result<(), Rejection<'a>> {
-    let host = host(&request.headers, &request.uri).ok_or(Rejection::NoHost)?;
-    if is_allowed_host(host, options) { Ok(()) } else { Err(Rejection::Host(host)) }
+fn not_allowed(what: &str, value: &str) -> String {
+    format!("the {what} `{}` is not allowed", excerpt(value))
 }
 
-fn inspect<'a>(request: &'a Parts, options: &HttpOptions) -> Result<(), Rejection<'a>> {
-    inspect_host(request, options)?;
-    let mut origins = request.headers.get_all(header::ORIGIN).iter();
-    match origins.find(|origin| !is_allowed_origin(origin, options)) {
-        Some(origin) => Err(Rejection::Origin(origin)),
-        None => Ok(()),
-    }
+fn text_of(origin: &HeaderValue) -> &str {
+    origin.to_str().unwrap_or("(not ASCII)")
+}
+
+/// Logs a rejection for the operator, who may have forgotten to allow a host or origin.
+fn log_rejection(request: &Parts, reason: &str) {
+    let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
+    tracing::warn!(reason, ?host, ?origin, method = %request.method, "request rejected");
 }
 
 /// Returns whether the response needs CORS headers.
@@ -109,7 +72,7 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
             let is_allowed = is_allowed_origin(origin, &options);
             // Preflight requests do not reach `check`, which logs all other requests.
             if !is_allowed && request.method == Method::OPTIONS {
-                Rejection::Origin(origin).log(request);
+                log_rejection(request, &not_allowed("origin", text_of(origin)));
             }
             is_allowed
         }))
@@ -159,10 +122,27 @@ fn is_allowed_origin(origin: &HeaderValue, options: &HttpOptions) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
-    #[test]
-    fn rejections_name_the_remedy_and_repeat_little() {
+    /// Returns the message to the sender of a request, or `None` if the request is allowed.
+    async fn rejection(options: &HttpOptions, host: &str, origin: Option<&str>) -> Option<String> {
+        let mut request = Request::builder().uri("/mcp").header("host", host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let rejected = check(&parts, options).err()?;
+        assert_eq!(rejected.status(), StatusCode::FORBIDDEN);
+        let body = rejected.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        Some(body["error"]["message"].as_str().unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn rejections_name_the_remedy_and_repeat_little() {
+        let options = HttpOptions::default();
         let long = format!("https://{}.example", "a".repeat(1000));
         for (origin, line) in [
             (
@@ -171,19 +151,17 @@ mod tests {
             ),
             (&long, "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://aaaa"),
         ] {
-            let origin = HeaderValue::from_str(origin).unwrap();
-            let message = Rejection::Origin(&origin).message();
+            let message = rejection(&options, "localhost", Some(origin)).await.unwrap();
             assert!(message.lines().nth(1).unwrap().starts_with(line) && message.len() < 600, "{message}");
         }
-        let rejection = Rejection::Host("mcp.example.com");
-        let message = rejection.message();
+        let message = rejection(&options, "mcp.example.com", None).await.unwrap();
         assert!(message.ends_with("`HttpOptions::allow_host` or `--allow-host mcp.example.com`"), "{message}");
         // The log has one line for each event.
-        assert_eq!(rejection.reason(), "the host `mcp.example.com` is not allowed");
+        assert_eq!(not_allowed("host", "mcp.example.com"), "the host `mcp.example.com` is not allowed");
     }
 
-    #[test]
-    fn hosts_and_origins_are_checked() {
+    #[tokio::test]
+    async fn hosts_and_origins_are_checked() {
         let loopback = HttpOptions::default();
         let page = HttpOptions::default().allow_origin("https://app.example.com");
         let public = HttpOptions::default().allow_host("mcp.example.com");
@@ -211,15 +189,10 @@ mod tests {
             (&port, "mcp.example.com:8444", None, Some("the host")),
             (&port, "mcp.example.com", None, Some("the host")),
         ] {
-            let mut request = Request::builder().uri("/mcp").header("host", host);
-            if let Some(origin) = origin {
-                request = request.header("origin", origin);
-            }
-            let (parts, ()) = request.body(()).unwrap().into_parts();
-            let rejected = inspect(&parts, options).err().map(Rejection::reason);
+            let message = rejection(options, host, origin).await;
             let value = if expected == Some("the host") { host } else { origin.unwrap_or_default() };
-            let expected = expected.map(|what| format!("{what} `{value}` is not allowed"));
-            assert_eq!(rejected.as_deref().and_then(|reason| reason.lines().next()), expected.as_deref());
+            let expected = expected.map(|what| format!("invalid request: {what} `{value}` is not allowed"));
+            assert_eq!(message.as_deref().and_then(|message| message.lines().next()), expected.as_deref());
         }
     }
 }

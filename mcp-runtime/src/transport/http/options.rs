@@ -399,36 +399,31 @@ impl ListenerOptions {
         ///
         /// The session and its resumable streams outlive the connection.
         pub fn write_timeout(self, timeout: Duration) { self.write_timeout = timeout }
-    }
 
-    /// Sets the path of the liveness check, which succeeds while the server listens, with `{"status":"ok"}`. The default is
-    /// `/healthz`; `None` disables the check.
-    #[must_use]
-    pub fn liveness_path<'a>(mut self, path: impl Into<Option<&'a str>>) -> Self {
-        self.liveness_path = path.into().map(str::to_owned);
-        self
-    }
+        /// Sets the path of the liveness check, which succeeds while the server listens, with `{"status":"ok"}`. The
+        /// default is `/healthz`; `None` disables the check.
+        pub fn liveness_path<'a>(self, path: impl Into<Option<&'a str>>) {
+            self.liveness_path = path.into().map(str::to_owned)
+        }
 
-    /// Sets the path of the readiness check. The default is `/readyz`; `None` disables the check. A mounted service has
-    /// [`HttpService::is_ready`](crate::http::HttpService::is_ready) instead.
-    ///
-    /// The check fails with status 503 once the server shuts down, and while the [backend](crate::Server::backend) does
-    /// not respond or accepts no changes. The response is JSON: `status` is `ok` or `unavailable`, `reason` says why the
-    /// check fails, and `authenticator` is `ok`, or `unavailable` if the [authenticator](crate::Server::authenticate) could
-    /// not examine the last request. Other replicas depend on the same authenticator, so it does not fail the check.
-    ///
-    /// ```
-    /// # use mcp_runtime::http::ListenerOptions;
-    /// let options = ListenerOptions::default().liveness_path("/live").readiness_path("/ready");
-    /// let without = ListenerOptions::default().liveness_path(None).readiness_path(None);
-    /// ```
-    #[must_use]
-    pub fn readiness_path<'a>(mut self, path: impl Into<Option<&'a str>>) -> Self {
-        self.readiness_path = path.into().map(str::to_owned);
-        self
-    }
+        /// Sets the path of the readiness check. The default is `/readyz`; `None` disables the check. A mounted service
+        /// has [`HttpService::is_ready`](crate::http::HttpService::is_ready) instead.
+        ///
+        /// The check fails with status 503 once the server shuts down, and while the [backend](crate::Server::backend)
+        /// does not respond or accepts no changes. The response is JSON: `status` is `ok` or `unavailable`, `reason`
+        /// says why the check fails, and `authenticator` is `ok`, or `unavailable` if the
+        /// [authenticator](crate::Server::authenticate) could not examine the last request. Other replicas depend on
+        /// the same authenticator, so it does not fail the check.
+        ///
+        /// ```
+        /// # use mcp_runtime::http::ListenerOptions;
+        /// let options = ListenerOptions::default().liveness_path("/live").readiness_path("/ready");
+        /// let without = ListenerOptions::default().liveness_path(None).readiness_path(None);
+        /// ```
+        pub fn readiness_path<'a>(self, path: impl Into<Option<&'a str>>) {
+            self.readiness_path = path.into().map(str::to_owned)
+        }
 
-    setters! {
         /// Sets how long the listener accepts connections after the shutdown signal, while the readiness check fails
         /// already. The default is zero. Programs with [`main!`](crate::main) set it with `--drain-delay`, and a
         /// mounted service waits in [`HttpService::drain`](crate::http::HttpService::drain).

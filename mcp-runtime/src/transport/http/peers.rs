@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    hash::Hash,
     net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{
         Arc, Weak,
@@ -40,14 +39,8 @@ const RESOURCES: usize = Resource::ResponseBytes as usize + 1;
 /// calls that do are limited.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    table: Mutex<Table>,
+    table: Mutex<HashMap<Key, Weak<Peer>>>,
     share: Share,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    principals: HashMap<Box<str>, Weak<Peer>>,
-    networks: HashMap<NetworkPeer, Weak<Peer>>,
 }
 
 /// The sender at the other end of a connection, as the operating system reports it.
@@ -70,9 +63,10 @@ impl Remote {
     }
 }
 
-/// Identifies clients without a principal that limits treat as one peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum NetworkPeer {
+/// Identifies the clients that limits treat as one peer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Principal(Box<str>),
     /// An IPv4 address or the first 64 bits of an IPv6 address.
     Network(IpAddr),
     /// The user whose processes have connected to a Unix socket.
@@ -95,12 +89,6 @@ pub(crate) struct Peer {
     pub(super) check_share: Arc<Semaphore>,
 }
 
-#[derive(Debug)]
-enum Key {
-    Principal(Box<str>),
-    NetworkPeer(NetworkPeer),
-}
-
 impl Peers {
     pub(crate) fn new(share: Share) -> Self {
         Self { table: Mutex::default(), share }
@@ -108,36 +96,27 @@ impl Peers {
 
     /// Returns the peer with this principal.
     pub(crate) fn principal(self: &Arc<Self>, name: &str) -> Arc<Peer> {
-        let mut table = self.table.lock();
-        if let Some(peer) = table.principals.get(name).and_then(Weak::upgrade) {
-            return peer;
-        }
-        let peer = Peer::new(Key::Principal(name.into()), Arc::clone(self));
-        table.principals.insert(name.into(), Arc::downgrade(&peer));
-        peer
+        self.with_key(Key::Principal(name.into()))
     }
 
     /// Returns the peer of a sender without a principal. All clients whose address is unknown are one peer.
     pub(crate) fn remote(self: &Arc<Self>, remote: Remote) -> Arc<Peer> {
-        let network = match remote {
-            Remote::Address(address) => NetworkPeer::Network(network(address.ip())),
-            Remote::User(user) => NetworkPeer::User(user),
-            Remote::Unknown => NetworkPeer::Unknown,
-        };
+        self.with_key(match remote {
+            Remote::Address(address) => Key::Network(network(address.ip())),
+            Remote::User(user) => Key::User(user),
+            Remote::Unknown => Key::Unknown,
+        })
+    }
+
+    /// Returns the peer with a key, which is added to the table if nothing uses it yet.
+    fn with_key(self: &Arc<Self>, key: Key) -> Arc<Peer> {
         let mut table = self.table.lock();
-        if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
+        if let Some(peer) = table.get(&key).and_then(Weak::upgrade) {
             return peer;
         }
-        let peer = Peer::new(Key::NetworkPeer(network), Arc::clone(self));
-        table.networks.insert(network, Arc::downgrade(&peer));
+        let peer = Peer::new(key.clone(), Arc::clone(self));
+        table.insert(key, Arc::downgrade(&peer));
         peer
-    }
-}
-
-/// Removes a peer that was dropped, unless a new peer with the same key has replaced it.
-fn remove_unused<K: Eq + Hash>(peers: &mut HashMap<K, Weak<Peer>>, key: &K) {
-    if peers.get(key).is_some_and(|peer| peer.strong_count() == 0) {
-        peers.remove(key);
     }
 }
 
@@ -165,9 +144,9 @@ impl Peer {
     pub(crate) fn quota_key(&self) -> Option<String> {
         match &self.key {
             Key::Principal(name) => Some(format!("principal {name}")),
-            Key::NetworkPeer(NetworkPeer::Network(address)) => Some(format!("network {address}")),
-            Key::NetworkPeer(NetworkPeer::User(id)) => Some(format!("user {id}")),
-            Key::NetworkPeer(NetworkPeer::Unknown) => None,
+            Key::Network(address) => Some(format!("network {address}")),
+            Key::User(id) => Some(format!("user {id}")),
+            Key::Unknown => None,
         }
     }
 
@@ -184,9 +163,9 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         let mut table = self.peers.table.lock();
-        match &self.key {
-            Key::Principal(name) => remove_unused(&mut table.principals, name),
-            Key::NetworkPeer(network) => remove_unused(&mut table.networks, network),
+        // A new peer with the same key may have replaced this one.
+        if table.get(&self.key).is_some_and(|peer| peer.strong_count() == 0) {
+            table.remove(&self.key);
         }
     }
 }
@@ -334,13 +313,14 @@ mod tests {
             peers.principal(&number.to_string());
             peers.remote(Remote::Address(([10, 0, 0, number], 0).into()));
         }
-        let count = || {
-            let table = peers.table.lock();
-            (table.principals.len(), table.networks.len())
+        let keys = || {
+            let mut keys: Vec<_> = peers.table.lock().keys().map(|key| format!("{key:?}")).collect();
+            keys.sort();
+            keys
         };
-        assert_eq!(count(), (1, 1));
+        assert_eq!(keys(), [r#"Principal("ada")"#, "Unknown"]);
         drop(kept);
-        assert_eq!(count(), (0, 0));
+        assert!(keys().is_empty());
     }
 
     /// Each peer acquires as much as it can, one after the other.

@@ -17,7 +17,7 @@ use crate::{
     testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
 };
 
-/// How an append fails.
+/// How an append fails, or is late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// With an error, without an effect.
@@ -28,6 +28,8 @@ pub(super) enum Failure {
     Hang,
     /// The backend is full.
     Full,
+    /// Succeeds after a second.
+    Slow,
 }
 
 /// A backend whose appends can fail and whose reads can be slow.
@@ -120,6 +122,10 @@ async fn fail<T>(failure: Option<Failure>, append: BackendFuture<'_, T>) -> Resu
         Some(Failure::After) => drop(append.await?),
         Some(Failure::Hang) => pending().await,
         Some(Failure::Full) => return Err(BackendError::Full),
+        Some(Failure::Slow) => {
+            sleep(Duration::from_secs(1)).await;
+            return append.await;
+        }
     }
     Err(BackendError::Unavailable("test".to_owned()))
 }

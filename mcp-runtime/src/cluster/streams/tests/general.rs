@@ -56,7 +56,7 @@ impl SessionCopy {
     }
 }
 
-/// A response takes the entries of its own replica directly, and reads the entries that are written in between.
+/// The messages arrive in the order of the log, whichever replica has written them.
 #[tokio::test(start_paused = true)]
 async fn messages_of_several_replicas_arrive_once_and_in_order() {
     use Failure::{After, Before, Hang};
@@ -103,7 +103,7 @@ async fn messages_that_precede_the_streams_of_a_session_are_sent() {
     assert_eq!(event(&mut copy.open(None).await).await.1, "early");
 }
 
-/// A response whose client reads slowly still has an entry of its own replica when the session ends.
+/// A response whose client reads slowly still has an entry to send when the session ends.
 #[tokio::test(start_paused = true)]
 async fn a_response_ends_after_the_last_message_of_every_replica() {
     let backend = Arc::new(Flaky::default());
@@ -119,6 +119,20 @@ async fn a_response_ends_after_the_last_message_of_every_replica() {
     sleep(Duration::from_secs(1)).await;
     let events = rest(&mut response).await;
     assert!(texts(&events) == [long, long, "last"], "{} events", events.len());
+}
+
+/// The session ends while its replica writes the last message.
+#[tokio::test(start_paused = true)]
+async fn a_response_ends_after_a_message_that_is_being_written() {
+    let backend = Arc::new(Flaky::default());
+    let copy = SessionCopy::of(&backend);
+    let mut response = copy.open(None).await;
+    sleep(Duration::from_secs(1)).await;
+    backend.fail(&[Failure::Slow]);
+    notify(&copy.session.outbox, "last");
+    sleep(Duration::from_millis(1)).await;
+    copy.session.outbox.close();
+    assert_eq!(texts(&rest(&mut response).await), ["last"]);
 }
 
 /// A new stream continues with the first message that the client has not taken from the last one.
@@ -415,9 +429,11 @@ async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
     for has_noticed in [false, true] {
         let backend = Arc::new(Flaky::default());
         let copies = [(); 2].map(|()| SessionCopy::of(&backend));
-        backend.set_deaf(!has_noticed);
         let mut response = copies[0].open(None).await;
         for text in ["one", "two", "three"] {
+            // The response already waits for this message. It hears of nothing that follows the last one.
+            sleep(Duration::from_secs(1)).await;
+            backend.set_deaf(!has_noticed && text == "three");
             notify(&copies[0].session.outbox, text);
             assert_eq!(event(&mut response).await.1, text);
         }

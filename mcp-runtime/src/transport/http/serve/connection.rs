@@ -42,63 +42,27 @@ const MAX_HANDSHAKES: usize = 1024;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A connection over TCP or a Unix socket. An enum instead of a type parameter keeps hyper's code in the program once.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
+/// A connection over TCP or a Unix socket: a trait object, so that the program contains hyper's code only once.
+pub(super) type Stream = Box<dyn Io>;
 
-/// Calls a method of the connection.
-macro_rules! delegate {
-    ($self:ident, $stream:ident => $call:expr) => {
-        match $self.get_mut() {
-            Stream::Tcp(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-            #[cfg(unix)]
-            Stream::Unix(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        delegate!(self, stream => stream.poll_read(cx, into))
+/// A socket that a listener accepts.
+pub(super) trait Io: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin {
+    /// Returns the socket of TCP, whose input can be read without removing it.
+    #[cfg(feature = "tls")]
+    fn tcp(&self) -> Option<&TcpStream> {
+        None
     }
 }
 
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        delegate!(self, stream => stream.poll_write(cx, bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        delegate!(self, stream => stream.poll_write_vectored(cx, slices))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        // Both kinds of sockets support it.
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        delegate!(self, stream => stream.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        delegate!(self, stream => stream.poll_shutdown(cx))
+impl Io for TcpStream {
+    #[cfg(feature = "tls")]
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(self)
     }
 }
+
+#[cfg(unix)]
+impl Io for UnixStream {}
 
 /// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
 /// of it was accepted in that time than the minimum rate demands.
@@ -160,12 +124,9 @@ impl Socket {
     /// Waits for input, and returns its first byte without removing it. Returns `None` at the end of the input, and for
     /// sockets that cannot do that.
     pub(super) async fn peek(&self) -> io::Result<Option<u8>> {
+        let Some(stream) = self.stream.tcp() else { return Ok(None) };
         let mut first = [0];
-        match &self.stream {
-            Stream::Tcp(stream) => Ok((stream.peek(&mut first).await? > 0).then_some(first[0])),
-            #[cfg(unix)]
-            Stream::Unix(_) => Ok(None),
-        }
+        Ok((stream.peek(&mut first).await? > 0).then_some(first[0]))
     }
 }
 
@@ -381,6 +342,23 @@ mod tests {
             tokio::time::sleep(pause).await;
         }
         Ok(())
+    }
+
+    /// A socket that is closed with unread input resets the connection, and the client may lose the response.
+    #[tokio::test(start_paused = true)]
+    async fn the_only_response_is_followed_by_reading_what_the_client_still_sends() {
+        let (mut server, mut client) = tokio::io::duplex(64);
+        let exchange = async {
+            client.write_all(&[b'x'; 1000]).await.unwrap();
+            let mut received = String::new();
+            client.read_to_string(&mut received).await.unwrap();
+            client.write_all(&[b'x'; 1000]).await.unwrap();
+            drop(client);
+            received
+        };
+        let (responded, received) = tokio::join!(respond(&mut server, b"response"), exchange);
+        assert!(responded.is_ok());
+        assert_eq!(received, "response");
     }
 
     #[test]

@@ -172,13 +172,13 @@ impl Listener {
                 let (stream, address) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
                 limit_unsent(&stream);
-                Ok((Stream::Tcp(stream), Remote::Address(address)))
+                Ok((Box::new(stream), Remote::Address(address)))
             }
             #[cfg(unix)]
             Acceptor::Unix(socket) => {
                 let (stream, _) = socket.listener.accept().await?;
                 let remote = stream.peer_cred().map_or(Remote::Unknown, |peer| Remote::User(peer.uid()));
-                Ok((Stream::Unix(stream), remote))
+                Ok((Box::new(stream), remote))
             }
         }
     }

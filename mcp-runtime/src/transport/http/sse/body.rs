@@ -19,6 +19,7 @@ use crate::{
     counters::{Counted, Counter},
     engine::{Engine, InFlight},
     error::Fault,
+    model::setters,
     telemetry::{SharedTelemetry, StreamEnd},
     transport::http::session::ActiveSession,
 };
@@ -138,46 +139,36 @@ impl SseBody {
         }
     }
 
-    /// Cancels these calls when the response ends.
-    pub(crate) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
-        self.cancels = cancels;
-        self
-    }
+    setters! {
+        /// Cancels these calls when the response ends.
+        pub(crate) fn cancelling(self, cancels: Option<CancelOnDrop>) { self.cancels = cancels }
 
-    /// Ends the response at a time, if there is one.
-    pub(crate) fn until(mut self, deadline: Option<Instant>) -> Self {
-        self.expiry = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        self
-    }
-
-    /// Lets the stream end when subscriptions do, or as soon as nothing of its client is in flight.
-    pub(crate) fn draining(mut self, stream: impl DrainedStream + 'static) -> Self {
-        self.ends_at = ShutdownPhase::SubscriptionsEnded;
-        self.drained = Some(Box::new(stream));
-        self
-    }
-
-    /// Counts the response among the streams of a kind, and measures it, until it ends. The response to a subscription
-    /// request ends in the first phase of a shutdown.
-    pub(crate) fn counted(mut self, kind: Counter, engine: &Engine) -> Self {
-        if kind == Counter::SubscriptionStreams {
-            self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        /// Ends the response at a time, if there is one.
+        pub(crate) fn until(self, deadline: Option<Instant>) {
+            self.expiry = deadline.map(|deadline| Box::pin(sleep_until(deadline)))
         }
-        let telemetry = engine.profile.telemetry.clone().map(|telemetry| (telemetry, Instant::now()));
-        self._open = Some(OpenStream { telemetry, kind, _count: Counted::new(kind) });
-        self
-    }
 
-    /// Adds an event before the events of the stream.
-    pub(crate) fn preamble(mut self, event: Bytes) -> Self {
-        self.preamble = Some(event);
-        self
-    }
+        /// Lets the stream end when subscriptions do, or as soon as nothing of its client is in flight.
+        pub(crate) fn draining(self, stream: impl DrainedStream + 'static) {
+            self.ends_at = ShutdownPhase::SubscriptionsEnded;
+            self.drained = Some(Box::new(stream))
+        }
 
-    /// Keeps the session from becoming idle until the response ends.
-    pub(crate) fn active(mut self, active: Option<ActiveSession>) -> Self {
-        self._active = active;
-        self
+        /// Counts the response among the streams of a kind, and measures it, until it ends. The response to a
+        /// subscription request ends in the first phase of a shutdown.
+        pub(crate) fn counted(self, kind: Counter, engine: &Engine) {
+            if kind == Counter::SubscriptionStreams {
+                self.ends_at = ShutdownPhase::SubscriptionsEnded;
+            }
+            let telemetry = engine.profile.telemetry.clone().map(|telemetry| (telemetry, Instant::now()));
+            self._open = Some(OpenStream { telemetry, kind, _count: Counted::new(kind) })
+        }
+
+        /// Adds an event before the events of the stream.
+        pub(crate) fn preamble(self, event: Bytes) { self.preamble = Some(event) }
+
+        /// Keeps the session from becoming idle until the response ends.
+        pub(crate) fn active(self, active: Option<ActiveSession>) { self._active = active }
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
