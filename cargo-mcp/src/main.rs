@@ -124,4 +124,16 @@ mod tests {
     fn the_command_line_definition_is_consistent() {
         super::Cli::command().debug_assert();
     }
+
+    #[test]
+    fn only_the_first_mcp_is_removed() {
+        for (arguments, expected) in [
+            (&["cargo-mcp", "mcp", "new", "mcp"][..], &["cargo-mcp", "new", "mcp"][..]),
+            (&["cargo-mcp", "new", "mcp"], &["cargo-mcp", "new", "mcp"]),
+            (&["cargo-mcp"], &["cargo-mcp"]),
+        ] {
+            let rest = super::without_subcommand(arguments.iter().map(Into::into));
+            assert!(rest.eq(expected.iter().copied()), "{arguments:?}");
+        }
+    }
 }

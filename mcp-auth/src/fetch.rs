@@ -232,4 +232,30 @@ mod tests {
             assert_eq!(read.is_err(), is_kept, "{read:?}");
         }
     }
+
+    #[tokio::test]
+    async fn hosts_that_do_not_respond_are_told_from_those_that_refuse() {
+        let mut fetcher = Fetcher::public(1 << 10);
+        fetcher.timeout = Duration::from_millis(200);
+        for (response, is_outage) in [
+            (None, true),
+            (Some(""), true),
+            (Some("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"), true),
+            (Some("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), false),
+            (Some("HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n"), false),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = SecureUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+            let serve = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = [0; 1024];
+                assert_ne!(stream.read(&mut head).await.unwrap(), 0);
+                stream.write_all(response.unwrap_or_default().as_bytes()).await.unwrap();
+                // The connection stays open only without a response.
+                response.is_none().then_some(stream)
+            };
+            let (fetched, _stream) = tokio::join!(fetcher.get(&url), serve);
+            assert_eq!(fetched.unwrap_err().is_outage, is_outage, "{response:?}");
+        }
+    }
 }

@@ -568,6 +568,11 @@ mod tests {
                 "<link rel=stylesheet href=ends.css integrity=sha256-a crossorigin>",
                 "<style>a::after { content: '<\\/STYLE><\\/style>' }\n</style>".to_owned(),
             ),
+            // References are relative to the style sheet.
+            (
+                "<link rel=stylesheet href=lib/nested.css>",
+                format!("<style>p {{ background: url(\"{DOT}\") }}\n</style>"),
+            ),
             (
                 "<link rel=stylesheet href=ends.css />",
                 "<style>a::after { content: '<\\/STYLE><\\/style>' }\n</style>".to_owned(),
@@ -646,6 +651,7 @@ mod tests {
             ("<meta http-equiv=Refresh content='0; url=https://b.example/x'>", "would replace the page"),
             ("<style>a { b: image-set('https://b.example/x' 1x) }</style>", forbidden),
             ("<p style='a: URL(https://b.example/x)'>", forbidden),
+            ("<img src='HTTPS://b.example/x'>", "the policy of the page forbids `HTTPS://b.example/x`"),
             ("<img src='https://${host}/x'>", "the policy of the page forbids `https://${host}/x`"),
             ("<script>fetch('https://${host}/x', `a`)</script>", "the policy of the page forbids `https://${host}/x`"),
             ("<!-- --!><img src='https://b.example/x'><!-- -->", forbidden),

@@ -21,6 +21,15 @@ enum Color {
     Green,
 }
 
+/// An argument that may be text.
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "never called")]
+enum Place {
+    Point(Point),
+    Name(String),
+}
+
 /// A type whose schema only the running program knows.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 #[schemars(extend("type" = "integer", "maximum" = 100))]
@@ -48,7 +57,13 @@ mod mistakes {
 
     /// A structured argument.
     #[mcp_runtime::prompt]
-    pub(super) fn object(_who: Point, _color: Option<Color>, _count: u8) -> String {
+    pub(super) fn object(_who: Point, _color: Option<Color>, _count: u8, _at: Place) -> String {
+        String::new()
+    }
+
+    /// An optional one.
+    #[mcp_runtime::prompt]
+    pub(super) fn optional(_who: Option<Point>) -> String {
         String::new()
     }
 
@@ -103,6 +118,11 @@ fn mistakes_that_only_the_whole_program_reveals_have_a_remedy() {
             "object",
             "is an object, but arguments of prompts are strings\n\
              help: take text, a number, a `bool` or an enum without data",
+        ),
+        (
+            empty().with::<mistakes::optional>(),
+            "optional",
+            "is an object, but arguments of prompts are strings\nhelp: ",
         ),
         (empty().with::<mistakes::list>(), "list", "is a list, but arguments of prompts are strings\nhelp: "),
     ] {

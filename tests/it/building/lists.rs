@@ -69,9 +69,15 @@ async fn pages(client: &mut TestClient, method: &str, member: &str) -> Vec<usize
 #[tokio::test]
 async fn lists_are_paginated() {
     for revision in Revision::ALL {
-        let server =
-            empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<listed>().with_state(Db);
-        let mut client = server.page_size(2).test_client(revision);
+        let server = || {
+            let tools = empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>();
+            tools.with::<listed>().with_state(Db)
+        };
+        for (size, expected) in [(1, &[1, 1, 1][..]), (3, &[3]), (4, &[3])] {
+            let mut client = server().page_size(size).test_client(revision);
+            assert_eq!(pages(&mut client, "tools/list", "tools").await, expected, "{revision}");
+        }
+        let mut client = server().page_size(2).test_client(revision);
         assert_eq!(pages(&mut client, "tools/list", "tools").await, [2, 1]);
         assert_eq!(pages(&mut client, "resources/list", "resources").await, [2, 2, 1]);
         assert_eq!(pages(&mut client, "resources/templates/list", "resourceTemplates").await, [1]);

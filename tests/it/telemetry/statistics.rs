@@ -1,8 +1,9 @@
 //! Measurements beside those of requests: sessions, streams, backends, gauges and counters.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use mcp_tests::backend::{Health, UnreliableBackend};
+use tokio::sync::Notify;
 
 use super::*;
 
@@ -116,6 +117,25 @@ async fn failures_of_a_shared_backend_are_measured() {
     }
 }
 
+/// Whoever reads the measurements usually shares the telemetry.
+#[tokio::test]
+async fn shared_telemetry_is_connected_to_the_statistics_of_its_server() {
+    #[derive(Default)]
+    struct Connected(Mutex<Vec<Stats>>);
+
+    impl Telemetry for Connected {
+        fn connect(&self, stats: Stats) {
+            self.0.lock().unwrap().push(stats);
+        }
+    }
+
+    let connected = Arc::new(Connected::default());
+    let server = Server::empty("connected", "1.0.0").telemetry(Arc::clone(&connected)).build().unwrap();
+    let received = connected.0.lock().unwrap();
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].read().len(), server.stats().read().len());
+}
+
 /// A call that completes in place is in flight while it runs.
 #[tokio::test]
 async fn calls_that_complete_in_place_are_counted_while_they_run() {
@@ -197,6 +217,35 @@ async fn tasks_that_wait_for_their_client_are_counted_apart() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     panic!("no task waits");
+}
+
+#[tokio::test]
+async fn the_arguments_and_the_results_of_tasks_are_measured_apart() {
+    /// Return the text as a task, once it is told to.
+    #[tool(task)]
+    async fn echoes_as_task(text: String, told: &Notify) -> String {
+        told.notified().await;
+        text
+    }
+
+    const LENGTH: u64 = 100_000;
+    let told = Arc::new(Notify::new());
+    let server = server(&Arc::default()).with::<echoes_as_task>().with_shared(Arc::clone(&told)).build().unwrap();
+    let stats = server.stats();
+    let buffered = |name: &str| {
+        let stats = stats.read();
+        let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.buffer.usage");
+        found.find(|stat| stat.attribute == Some(("mcp.buffer.name", name))).unwrap().value
+    };
+    let used = || (buffered("task_arguments") >= LENGTH, buffered("task_results") >= LENGTH);
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let text = "x".repeat(LENGTH as usize);
+    let params = json!({"name": "echoes_as_task", "arguments": {"text": text}, "task": {}});
+    let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
+    assert_eq!(used(), (true, false), "while the task runs");
+    told.notify_one();
+    client.request("tasks/result", json!({"taskId": task})).await.unwrap();
+    assert_eq!(used(), (false, true), "once it has ended");
 }
 
 /// Other tests of the process count as well, so what is counted here is compared with a lower bound.

@@ -285,6 +285,18 @@ mod tests {
     }
 
     #[test]
+    fn errors_are_for_clients_with_a_level_that_includes_them() {
+        let result = r#"{"protocolVersion":"2025-11-25","capabilities":{"logging":{}}}"#;
+        let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+        for (index, level) in levels.into_iter().enumerate() {
+            let mut session = SessionState { is_initialized: true, ..SessionState::open("{}".to_owned(), result) };
+            assert!(session.receives_errors(), "without a level");
+            session.update("logging/setLevel", &format!(r#"{{"params":{{"level":"{level}"}}}}"#));
+            assert_eq!(session.receives_errors(), index < 5, "{level}");
+        }
+    }
+
+    #[test]
     fn late_responses_do_not_reach_another_server() {
         let mut requests = ServerRequests::default();
         requests.add(1, "7", None);

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn diff_names_added_removed_and_changed_entries() {
         let before = snapshot(
-            json!([{"name": "a", "description": "A"}, {"name": "b", "inputSchema": {}}, {"name": "c"}]),
+            json!([{"name": "a", "description": "A"}, {"name": "b", "inputSchema": {}, "icons": []}, {"name": "c"}]),
             json!([{"uriTemplate": "x://{y}"}]),
         );
         let same = before.clone();
@@ -198,7 +198,7 @@ mod tests {
             (
                 &before,
                 &after,
-                "~ tool a (description), ~ tool b (input schema, title), - tool c, + tool d, - template x://{y}",
+                "~ tool a (description), ~ tool b (icons, input schema, title), - tool c, + tool d, - template x://{y}",
                 &[Capability::Tools, Capability::Resources],
             ),
         ] {

@@ -485,6 +485,15 @@ async fn approvals_with_loopback_redirects_are_not_remembered() {
     }
 }
 
+#[test]
+fn each_redirect_of_a_configured_client_is_checked() {
+    for other in ["http://evil.example/callback", "https://evil.example/callback#fragment", "/callback"] {
+        for redirects in [[REDIRECT, other], [other, REDIRECT]] {
+            assert!(ConfiguredClient::public("editor", "Editor", redirects).is_err(), "{redirects:?}");
+        }
+    }
+}
+
 /// Every program on the machine of a user can claim such a scheme, so the operator decides, and the user is always asked.
 #[tokio::test]
 async fn only_configured_clients_have_redirects_with_schemes_of_their_own() {

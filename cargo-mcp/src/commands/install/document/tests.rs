@@ -156,7 +156,9 @@ fn comments_order_and_other_members_are_kept() {
         let client = client(syntax);
         let before = parse(syntax, &text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
         assert_eq!(before.text(), text);
-        let (notes, other) = (entry(client, "notes"), entry(client, "other"));
+        let (mut notes, other) = (entry(client, "notes"), entry(client, "other"));
+        // A replaced entry keeps none of its members.
+        notes.0.insert("only".to_owned(), json!("of the first"));
         let set = |document: &Document, name: &str, entry: Option<&Entry>| {
             let new = document.set(name, entry).unwrap_or_else(|error| panic!("{text:?}: {error}"));
             let comments = |document: &Document| comments(syntax, &document.text);
