@@ -205,3 +205,36 @@ impl AsyncRead for ObservedStdout {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::{
+        fs::File,
+        io::{BufRead as _, BufReader, Read as _},
+    };
+
+    use tokio::task::spawn_blocking;
+
+    use super::*;
+
+    /// Scripts, `npx` and the like start the server as a process of their own.
+    #[tokio::test]
+    async fn a_program_that_is_dropped_ends_with_its_descendants() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"(echo started; exec sleep 60) >"$0" & wait"#]).arg(&fifo);
+        let program = Program::start(shell, ProcessObserver::default()).unwrap();
+        let started = spawn_blocking(move || {
+            let mut output = BufReader::new(File::open(fifo).unwrap());
+            output.read_line(&mut String::new()).unwrap();
+            output
+        });
+        let mut output = started.await.unwrap();
+        drop(program);
+        // The output ends with the last process that can write to it.
+        let ended = spawn_blocking(move || output.read_to_end(&mut Vec::new()).unwrap());
+        assert_eq!(tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap().unwrap(), 0);
+    }
+}

@@ -105,6 +105,12 @@ fn keywords_accept_valid_and_reject_invalid_values() {
         (json!({"dependentSchemas": {"a": {"required": ["b"]}}}), &["{}", "{\"a\":1,\"b\":1}"], &["{\"a\":1}"]),
         (json!({"allOf": [{"minimum": 1}, {"maximum": 2}]}), &["1", "2"], &["0", "3"]),
         (json!({"anyOf": [{"type": "string"}, {"minimum": 5}]}), &["\"a\"", "5", "true"], &["4"]),
+        // Many values of which each is refused by an alternative are not deep.
+        (
+            json!({"items": {"anyOf": [{"items": {"type": "string"}}, {"type": "array"}]}}),
+            &[&format!("[{}[1]]", "[1],".repeat(500))],
+            &[],
+        ),
         (json!({"oneOf": [{"multipleOf": 2}, {"multipleOf": 3}]}), &["2", "3"], &["1", "6"]),
         (json!({"not": {"type": "string"}}), &["1"], &["\"a\""]),
         (
