@@ -32,13 +32,13 @@ impl Exporters {
         let variable = format!("OTEL_{signal}_EXPORTER");
         let Some(names) = var(&variable) else {
             let endpoints = ["OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")];
-            exporters.otlp = cfg!(feature = "sdk") && endpoints.iter().any(|name| var(name).is_some());
+            exporters.otlp = cfg!(feature = "_sdk") && endpoints.iter().any(|name| var(name).is_some());
             return Ok(exporters);
         };
         for name in names.split(',').map(str::trim) {
             match name {
                 "none" => exporters.none = true,
-                "otlp" if cfg!(feature = "sdk") => exporters.otlp = true,
+                "otlp" if cfg!(feature = "_sdk") => exporters.otlp = true,
                 "prometheus" if cfg!(feature = "prometheus") && signal == "METRICS" => exporters.prometheus = true,
                 _ => {
                     let features = "features `http`, `grpc` and `prometheus` add exporters";
@@ -51,14 +51,14 @@ impl Exporters {
 }
 
 /// The formats in which contexts are read and written.
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Propagators {
     pub(crate) trace_context: bool,
     pub(crate) baggage: bool,
 }
 
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 impl Propagators {
     /// Returns those of `OTEL_PROPAGATORS`, or else both.
     ///
@@ -91,7 +91,7 @@ impl Propagators {
 /// # Errors
 ///
 /// Returns an error if the environment names a file with a certificate or a key.
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 pub(crate) fn refuse_certificates(signal: &str) -> Result<(), Error> {
     let files = ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"];
     let names = files.map(|file| [format!("OTEL_EXPORTER_OTLP_{file}"), format!("OTEL_EXPORTER_OTLP_{signal}_{file}")]);
@@ -108,7 +108,7 @@ pub(crate) fn refuse_certificates(signal: &str) -> Result<(), Error> {
 /// # Errors
 ///
 /// Returns an error for protocols that are unknown, or whose feature is not enabled.
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 pub(crate) fn uses_grpc(signal: &str) -> Result<bool, Error> {
     let variables = [format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
     let named = variables.into_iter().find_map(|name| {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     fn a_variable_chooses_propagators() {
         for (names, expected) in [
             (None, Some((true, true))),

@@ -1,43 +1,43 @@
 #![doc = include_str!("../docs/crate.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(not(any(feature = "sdk", feature = "prometheus")), allow(dead_code, unused_variables))]
+#![cfg_attr(not(any(feature = "_sdk", feature = "prometheus")), allow(dead_code, unused_variables))]
 
 mod attributes;
 mod config;
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 mod contents;
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 mod exporter;
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 mod metrics;
 #[cfg(feature = "prometheus")]
 mod prometheus;
-#[cfg(any(feature = "sdk", feature = "prometheus"))]
+#[cfg(any(feature = "_sdk", feature = "prometheus"))]
 mod series;
 #[cfg(all(test, feature = "http"))]
 mod tests;
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 mod trace;
 
 use std::fmt;
 
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 use mcp_runtime::telemetry::{TraceCarrier, TraceContext, Unsampled};
 use mcp_runtime::{
     Server,
     telemetry::{BackendOperation, Operation, SessionEnd, Stats, StreamEnd, Telemetry},
 };
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 use tracing::Span;
 
 use attributes::{Attributes, DurationMetric};
 use config::Exporters;
 
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 pub use contents::RecordContents;
 #[cfg(feature = "prometheus")]
 pub use prometheus::Prometheus;
-#[cfg(feature = "sdk")]
+#[cfg(feature = "_sdk")]
 pub use trace::{headers, layer};
 
 /// Creates the exporters that the environment names; see the [documentation of the crate](crate).
@@ -59,9 +59,9 @@ pub fn from_env() -> Result<Otel, Error> {
     let exporters = Exporters::of("METRICS")?;
     Ok(Otel {
         names_users: false,
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         spans: trace::spans().clone()?,
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         metrics: exporters.otlp.then(metrics::Metrics::from_env).transpose()?,
         #[cfg(feature = "prometheus")]
         prometheus: exporters.prometheus.then(Prometheus::listen).transpose()?,
@@ -72,9 +72,9 @@ pub fn from_env() -> Result<Otel, Error> {
 #[derive(Debug)]
 pub struct Otel {
     names_users: bool,
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     spans: trace::Spans,
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     metrics: Option<metrics::Metrics>,
     #[cfg(feature = "prometheus")]
     prometheus: Option<Prometheus>,
@@ -103,7 +103,7 @@ impl Otel {
     }
 
     fn is_off(&self) -> bool {
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         if !matches!(self.spans, trace::Spans::Off) {
             return false;
         }
@@ -111,7 +111,7 @@ impl Otel {
     }
 
     fn has_metrics(&self) -> bool {
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         if self.metrics.is_some() {
             return true;
         }
@@ -137,7 +137,7 @@ impl Otel {
             return;
         }
         let attributes = &attributes();
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         if let Some(metrics) = &self.metrics {
             metrics.record(duration, attributes, time);
         }
@@ -150,7 +150,7 @@ impl Otel {
 
 impl Telemetry for Otel {
     fn connect(&self, stats: Stats) {
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         if let Some(metrics) = &self.metrics {
             metrics.connect(&stats);
         }
@@ -160,24 +160,24 @@ impl Telemetry for Otel {
         }
     }
 
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     fn unsampled(&self, context: &TraceContext<'_>) -> Option<Unsampled> {
         self.spans.unsampled(context, self.has_metrics())
     }
 
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     fn span_created(&self, span: &Span, context: &TraceContext<'_>) {
         if !matches!(self.spans, trace::Spans::Off) {
             trace::span_created(span, context);
         }
     }
 
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
         trace::link(span, earlier);
     }
 
-    #[cfg(feature = "sdk")]
+    #[cfg(feature = "_sdk")]
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
         if matches!(self.spans, trace::Spans::Off) { TraceCarrier::default() } else { trace::inject(span) }
     }
@@ -218,7 +218,7 @@ impl Telemetry for Otel {
 
 impl Drop for Otel {
     fn drop(&mut self) {
-        #[cfg(feature = "sdk")]
+        #[cfg(feature = "_sdk")]
         {
             if let Some(metrics) = &self.metrics {
                 metrics.shutdown();
@@ -236,7 +236,7 @@ impl Drop for Otel {
 pub struct Error(String);
 
 impl Error {
-    #[cfg(any(feature = "sdk", feature = "prometheus"))]
+    #[cfg(any(feature = "_sdk", feature = "prometheus"))]
     fn new(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }

@@ -18,20 +18,14 @@ pub(crate) trait RequestHead: Send + Sync {
     fn extensions(&self) -> &http::Extensions;
 
     #[cfg(feature = "http")]
-    fn peer_addr(&self) -> Option<std::net::SocketAddr> {
-        None
-    }
+    fn peer_addr(&self) -> Option<std::net::SocketAddr>;
 
     /// Returns whether the connection is one of a Unix socket.
     #[cfg(feature = "http")]
-    fn is_unix(&self) -> bool {
-        false
-    }
+    fn is_unix(&self) -> bool;
 
     /// Returns what distinguishes a sender without a principal from other senders, or `None` if nothing does.
-    fn sender_key(&self) -> Option<String> {
-        None
-    }
+    fn sender_key(&self) -> Option<String>;
 
     /// Returns the authenticated sender.
     fn identity(&self) -> Option<&Identity>;
@@ -39,19 +33,15 @@ pub(crate) trait RequestHead: Send + Sync {
     /// Returns the name of the authenticated sender, which a middleware may have identified by its name only.
     fn principal(&self) -> Option<&str>;
 
-    /// Records the scopes that the sender has to request, for a transport whose responses name them. Replaces the scopes
-    /// of an earlier operation of the same request.
-    fn demand_scopes(&self, _scopes: &[String]) {}
+    /// Records the scopes that the sender has to request, for the response of the transport. Replaces the scopes of an
+    /// earlier operation of the same request.
+    fn demand_scopes(&self, scopes: &[String]);
 
-    /// Returns the permits that limit the blocking functions of the sender, or `None` if nothing limits them.
-    fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
-        None
-    }
+    /// Returns the permits that limit the blocking functions of the sender.
+    fn blocking_share(&self) -> Option<&Arc<Semaphore>>;
 
-    /// Returns the permits that limit the slow checks of the sender's arguments, or `None` if nothing limits them.
-    fn check_share(&self) -> Option<&Arc<Semaphore>> {
-        None
-    }
+    /// Returns the permits that limit the slow checks of the sender's arguments.
+    fn check_share(&self) -> Option<&Arc<Semaphore>>;
 }
 
 /// Omits the contents: headers carry credentials.

@@ -43,12 +43,14 @@ pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion
 pub use time::Timestamp;
 #[cfg(any(feature = "cluster", feature = "http"))]
 pub(crate) use timing::BACKEND_TIMEOUT;
+#[cfg(feature = "backend")]
+pub(crate) use timing::BackendClock;
+#[cfg(any(feature = "http", feature = "cluster", feature = "tasks"))]
+pub(crate) use timing::Backoff;
 #[cfg(any(feature = "cluster", feature = "tasks"))]
 pub(crate) use timing::with_timeout;
 #[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
 pub(crate) use timing::{Availability, CircuitBreaker};
-#[cfg(feature = "backend")]
-pub(crate) use timing::{BackendClock, Backoff};
 #[cfg(feature = "backend")]
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 #[cfg(feature = "cluster")]

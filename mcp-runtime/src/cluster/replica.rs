@@ -13,7 +13,7 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::{oneshot, watch},
-    task::JoinHandle,
+    task::{AbortHandle, JoinHandle},
     time::{Instant, sleep, timeout},
 };
 
@@ -442,29 +442,47 @@ debug!(Handlers, self, handlers: self.0.lock().len());
 /// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
 /// ends, the next use starts it again.
 #[derive(Debug, Default)]
-pub(super) struct BackgroundTask(Mutex<Option<JoinHandle<()>>>);
+pub(super) struct BackgroundTask {
+    is_running: Arc<AtomicBool>,
+    running: Mutex<Option<AbortHandle>>,
+}
 
 impl BackgroundTask {
-    /// Starts the task, unless it is running or there is no runtime. Holds a lock while it calls `task`, which must not
-    /// use this value.
+    /// Starts the task, unless it is running or there is no runtime. Costs one atomic load if it is running.
     pub(super) fn ensure_running<F>(&self, task: impl FnOnce() -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Ok(runtime) = Handle::try_current() else { return };
-        let mut running = self.0.lock();
-        // A task has also finished if it has panicked, or if its runtime has ended.
-        if running.as_ref().is_none_or(JoinHandle::is_finished) {
-            *running = Some(runtime.spawn(task()));
+        if self.is_running.load(Ordering::Acquire) {
+            return;
         }
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.is_running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (task, stopped) = (task(), StopOnDrop(Arc::clone(&self.is_running)));
+        let running = runtime.spawn(async move {
+            let _stopped = stopped;
+            task.await;
+        });
+        *self.running.lock() = Some(running.abort_handle());
     }
 }
 
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
-        if let Some(running) = &*self.0.lock() {
+        if let Some(running) = &*self.running.lock() {
             running.abort();
         }
+    }
+}
+
+/// A guard that records that the task has ended, even if it panicked or its runtime was dropped.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::excerpt;
 /// Writes builder methods: each sets something in `self` and returns it.
 macro_rules! setters {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$lifetime:lifetime>)?
-        ($this:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
+        ($this:ident $(, $arg:ident: $ty:ty)* $(,)?) $body:block)*) => {
         $(
             $(#[$meta])*
             #[must_use]
@@ -58,7 +58,7 @@ macro_rules! named {
         }
 
         impl $type {
-            #[doc = concat!("Returns the name:\n", $("\n- `", stringify!($variant), "`: `", $name, "`",)+)]
+            #[doc = concat!("Returns the name that the protocol or the log contains:\n", $("\n- `", stringify!($variant), "`: `", $name, "`",)+)]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+

@@ -90,8 +90,8 @@ impl Resource {
     }
 
     with_meta! {
-        /// It is sent with the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the block that
-        /// embeds the resource.
+        /// The member belongs to the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the block
+        /// that embeds the resource.
     }
 }
 

@@ -339,10 +339,10 @@ impl Registry {
         Some(ResourceLists { name, timeout, functions, uses_context })
     }
 
-    /// Returns the first page of a list in the pager's revision, with all entries. Encodes it the first time.
+    /// Returns the first page of an unfiltered list in the pager's revision. Encodes it the first time.
     pub(crate) fn first_page(&self, pager: &Pager<'_>, kind: ListKind) -> &[u8] {
         let prepared = &self.prepared[pager.encoding.dialect.revision() as usize];
-        // Without a cursor, no page is an error.
+        // Only an invalid cursor is an error.
         let encode = || self.page(pager, kind, None, |_, _| true).unwrap_or_default();
         get_or_compute::<Vec<u8>>(&prepared.first_pages[kind as usize], encode)
     }

@@ -1,11 +1,14 @@
 //! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
-use mcp_schema::{is_date, is_date_time, json};
+use mcp_schema::{is_date, is_date_time};
 use serde_json::{Map, Value};
 
 use super::table::{Feature, Features};
 use crate::{
-    jsonrpc::write::{base64, plain, string, verbatim},
+    jsonrpc::{
+        raw,
+        write::{base64, plain, string, verbatim},
+    },
     model::{
         Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Text, Theme,
     },
@@ -51,7 +54,7 @@ impl<'a> Object<'a> {
 
     /// Copies the members of an encoded object, except for the member `except`.
     pub(crate) fn copy_without(&mut self, object: &str, except: &str) {
-        for (name, value) in json::members(object).filter(|(name, _)| name != except) {
+        for (name, value) in raw::members(object).filter(|(name, _)| name != except) {
             self.raw(&name, value.as_bytes());
         }
     }

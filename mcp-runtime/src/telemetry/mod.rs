@@ -25,12 +25,12 @@ pub use self::layer::TelemetryLayer;
 pub use self::trace::{TraceCarrier, TraceContext};
 use crate::stdx::debug;
 
-/// Defines the trait. By default, its methods ignore their arguments, and return the default of their type. An `Arc` passes
-/// every call on.
+/// Defines the trait, and implements it for `Arc`, which forwards every call. By default, a method ignores its arguments and
+/// returns the default of its type.
 macro_rules! define_telemetry {
     (
         $(#[$docs:meta])*
-        pub trait $trait:ident { $($(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)* }
+        pub trait $trait:ident: Send + Sync + 'static { $($(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)* }
     ) => {
         $(#[$docs])*
         pub trait $trait: Send + Sync + 'static {
@@ -91,7 +91,7 @@ define_telemetry! {
     /// # Ok(())
     /// # }
     /// ```
-    pub trait Telemetry {
+    pub trait Telemetry: Send + Sync + 'static {
         /// Called once, when the server is built, with access to its gauges and counters.
         fn connect(&self, stats: Stats);
 

@@ -1,8 +1,11 @@
+use std::{net::SocketAddr, sync::Arc};
+
 use http::{Extensions, HeaderMap, Version};
+use tokio::sync::Semaphore;
 
 use crate::{
     auth::{Identity, Principal, RequestHead},
-    engine::{Permit, RequestSource},
+    engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     revision::{self, Dialect},
 };
@@ -27,6 +30,18 @@ impl RequestHead for TestRequestSource {
         &self.extensions
     }
 
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn is_unix(&self) -> bool {
+        false
+    }
+
+    fn sender_key(&self) -> Option<String> {
+        None
+    }
+
     fn identity(&self) -> Option<&Identity> {
         self.extensions.get()
     }
@@ -34,12 +49,35 @@ impl RequestHead for TestRequestSource {
     fn principal(&self) -> Option<&str> {
         self.identity().map(Identity::principal).or_else(|| self.extensions.get().map(Principal::as_str))
     }
+
+    /// Only HTTP responses name the scopes to request.
+    fn demand_scopes(&self, _: &[String]) {}
+
+    fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
+        None
+    }
+
+    fn check_share(&self) -> Option<&Arc<Semaphore>> {
+        None
+    }
 }
 
 /// Nothing is mirrored in headers, and nothing is limited.
 impl RequestSource for TestRequestSource {
+    fn check_request(&self, _: &MirroredFields<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn check_unversioned(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn notification_dialect(&self) -> Option<&'static Dialect> {
         Some(revision::newest())
+    }
+
+    fn check_arguments(&self, _: &[(&str, Option<&str>)]) -> Result<(), Fault> {
+        Ok(())
     }
 
     fn admit(&self) -> Result<Permit, Fault> {

@@ -61,7 +61,7 @@ mod mistakes {
         String::new()
     }
 
-    /// An optional one.
+    /// An optional structured argument.
     #[mcp_runtime::prompt]
     pub(super) fn optional(_who: Option<Point>) -> String {
         String::new()

@@ -117,7 +117,7 @@ async fn failures_of_a_shared_backend_are_measured() {
     }
 }
 
-/// Whoever reads the measurements usually shares the telemetry.
+/// A program that reads the measurements shares the telemetry with the server.
 #[tokio::test]
 async fn shared_telemetry_is_connected_to_the_statistics_of_its_server() {
     #[derive(Default)]
@@ -130,10 +130,14 @@ async fn shared_telemetry_is_connected_to_the_statistics_of_its_server() {
     }
 
     let connected = Arc::new(Connected::default());
-    let server = Server::empty("connected", "1.0.0").telemetry(Arc::clone(&connected)).build().unwrap();
+    let server = Server::empty("connected", "1.0.0").with::<add>().telemetry(Arc::clone(&connected)).build().unwrap();
+    let service = server.into_http_service(HttpOptions::default()).unwrap();
+    let mut client = TestClient::over_http(service, "/", Revision::V2025_11_25);
+    client.tools().await.unwrap();
     let received = connected.0.lock().unwrap();
     assert_eq!(received.len(), 1);
-    assert_eq!(received[0].read().len(), server.stats().read().len());
+    let sessions = received[0].read().into_iter().find(|stat| stat.name == "mcp.server.sessions").unwrap();
+    assert_eq!(sessions.value, 1);
 }
 
 /// A call that completes in place is in flight while it runs.

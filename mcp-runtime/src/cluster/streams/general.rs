@@ -313,7 +313,7 @@ impl GeneralResponse {
         }
         let [mut backoff, mut wait_backoff] = [(); 2].map(|()| Backoff::up_to(MAX_PAUSE));
         loop {
-            // Before the log is read, so that a response that ends has sent the last message.
+            // Read before the log, so that a response that ends has sent every message that was appended before the end.
             let is_closed = self.stream.outbox.is_closed();
             match race(Box::pin(self.next(is_closed)), feed.closed()).await {
                 Ok(Ok(entries)) => {

@@ -64,7 +64,8 @@ impl GeneralLog {
         Ok(own)
     }
 
-    /// Waits for the end of the append that has begun, if any. Does not wait for later appends, since the lock is fair.
+    /// Waits for the end of the append that has begun, if any. Waits neither for later appends, since the lock is fair, nor for
+    /// messages that no append writes yet.
     pub(super) async fn settled(&self) {
         drop(self.at.lock().await);
     }

@@ -18,26 +18,21 @@ use crate::{
 /// The capacity of a transport that a call occupies until the permit is dropped.
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
 
-/// The source of a message: what the transport knows about the message beyond its text. The default checks are those of a
-/// transport that repeats nothing of the message.
+/// The source of a message: what the transport knows about the message beyond its text.
 pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Compares a stateless request with the fields that the transport repeats.
     ///
     /// # Errors
     ///
     /// Returns a fault that names the difference.
-    fn check_request(&self, _request: &MirroredFields<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
+    fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault>;
 
     /// Checks that a message may omit its protocol version.
     ///
     /// # Errors
     ///
     /// Returns a fault if the transport names a version in which every request must contain its version.
-    fn check_unversioned(&self) -> Result<(), Fault> {
-        Ok(())
-    }
+    fn check_unversioned(&self) -> Result<(), Fault>;
 
     /// Returns the revision of a notification outside of a session, or `None` if the transport rejects it.
     fn notification_dialect(&self) -> Option<&'static Dialect>;
@@ -48,9 +43,7 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// # Errors
     ///
     /// Returns a fault that names the difference.
-    fn check_arguments(&self, _arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
-        Ok(())
-    }
+    fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
 
     /// Reserves capacity for a call. Other messages need none, so responses and cancellations pass even at capacity.
     ///

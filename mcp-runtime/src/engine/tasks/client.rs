@@ -168,8 +168,9 @@ impl CallConnection for TaskClient {
         let mut out = Vec::with_capacity(message.len() + 128);
         let mut notification = Object::begin(&mut out);
         notification.copy_without(text, "params");
-        let params = raw::member(text, "params").unwrap_or("{}");
-        notification.raw("params", &encode::with_related_task(params, task_id));
+        if let Some(params) = raw::member(text, "params") {
+            notification.raw("params", &encode::with_related_task(params, task_id));
+        }
         notification.end();
         outbox.notify(&out)
     }

@@ -14,6 +14,9 @@ use crate::{
     revision::{Feature, Features, encode::Object},
 };
 
+/// The maximum number of tokens, unless a request sets another one.
+const DEFAULT_MAX_TOKENS: u32 = 1000;
+
 /// A request for a completion by the client's model.
 ///
 /// Deprecated since revision 2026-07-28. Call the API of a model provider instead.
@@ -233,7 +236,7 @@ impl SampleRequest {
         if let Some(temperature) = self.temperature {
             plain(object.key("temperature"), &temperature);
         }
-        plain(object.key("maxTokens"), &self.max_tokens.unwrap_or(1000));
+        plain(object.key("maxTokens"), &self.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS));
         if !self.stop_sequences.is_empty() {
             plain(object.key("stopSequences"), &self.stop_sequences);
         }

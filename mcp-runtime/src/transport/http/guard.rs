@@ -36,13 +36,13 @@ pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), B
 
 /// Rejects a request because of its host or origin. The message for the client also says what allows the request.
 fn forbid(request: &Parts, what: &str, value: &str) -> Box<HttpResponse> {
-    let reason = not_allowed(what, value);
+    let reason = reason_for(what, value);
     log_rejection(request, &reason);
     let help = format!("help: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {}`", excerpt(value));
     Box::new(response::invalid_request(StatusCode::FORBIDDEN, &format!("{reason}\n{help}")))
 }
 
-fn not_allowed(what: &str, value: &str) -> String {
+fn reason_for(what: &str, value: &str) -> String {
     format!("the {what} `{}` is not allowed", excerpt(value))
 }
 
@@ -72,7 +72,7 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
             let is_allowed = is_allowed_origin(origin, &options);
             // Preflight requests do not reach `check`, which logs all other requests.
             if !is_allowed && request.method == Method::OPTIONS {
-                log_rejection(request, &not_allowed("origin", text_of(origin)));
+                log_rejection(request, &reason_for("origin", text_of(origin)));
             }
             is_allowed
         }))
@@ -157,7 +157,7 @@ mod tests {
         let message = rejection(&options, "mcp.example.com", None).await.unwrap();
         assert!(message.ends_with("`HttpOptions::allow_host` or `--allow-host mcp.example.com`"), "{message}");
         // The log has one line for each event.
-        assert_eq!(not_allowed("host", "mcp.example.com"), "the host `mcp.example.com` is not allowed");
+        assert_eq!(reason_for("host", "mcp.example.com"), "the host `mcp.example.com` is not allowed");
     }
 
     #[tokio::test]

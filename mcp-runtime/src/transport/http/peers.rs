@@ -108,7 +108,7 @@ impl Peers {
         })
     }
 
-    /// Returns the peer with a key, which is added to the table if nothing uses it yet.
+    /// Returns the peer with this key. Creates it if nothing uses it yet.
     fn with_key(self: &Arc<Self>, key: Key) -> Arc<Peer> {
         let mut table = self.table.lock();
         if let Some(peer) = table.get(&key).and_then(Weak::upgrade) {

@@ -105,7 +105,7 @@ fn keywords_accept_valid_and_reject_invalid_values() {
         (json!({"dependentSchemas": {"a": {"required": ["b"]}}}), &["{}", "{\"a\":1,\"b\":1}"], &["{\"a\":1}"]),
         (json!({"allOf": [{"minimum": 1}, {"maximum": 2}]}), &["1", "2"], &["0", "3"]),
         (json!({"anyOf": [{"type": "string"}, {"minimum": 5}]}), &["\"a\"", "5", "true"], &["4"]),
-        // Many values of which each is refused by an alternative are not deep.
+        // Items that an alternative refuses do not add to the depth.
         (
             json!({"items": {"anyOf": [{"items": {"type": "string"}}, {"type": "array"}]}}),
             &[&format!("[{}[1]]", "[1],".repeat(500))],

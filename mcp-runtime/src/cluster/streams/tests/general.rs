@@ -431,7 +431,7 @@ async fn a_response_continues_with_the_log_that_follows_a_lost_one() {
         let copies = [(); 2].map(|()| SessionCopy::of(&backend));
         let mut response = copies[0].open(None).await;
         for text in ["one", "two", "three"] {
-            // The response already waits for this message. It hears of nothing that follows the last one.
+            // The response already waits for this message. After `three`, it hears of no further message.
             sleep(Duration::from_secs(1)).await;
             backend.set_deaf(!has_noticed && text == "three");
             notify(&copies[0].session.outbox, text);

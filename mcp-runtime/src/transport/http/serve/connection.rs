@@ -47,7 +47,7 @@ pub(super) type Stream = Box<dyn Io>;
 
 /// A socket that a listener accepts.
 pub(super) trait Io: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin {
-    /// Returns the socket of TCP, whose input can be read without removing it.
+    /// Returns the TCP socket, which can look at its input without removing it.
     #[cfg(feature = "tls")]
     fn tcp(&self) -> Option<&TcpStream> {
         None
@@ -348,6 +348,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_only_response_is_followed_by_reading_what_the_client_still_sends() {
         let (mut server, mut client) = tokio::io::duplex(64);
+        let respond = async move { respond(&mut server, b"response").await };
         let exchange = async {
             client.write_all(&[b'x'; 1000]).await.unwrap();
             let mut received = String::new();
@@ -356,7 +357,7 @@ mod tests {
             drop(client);
             received
         };
-        let (responded, received) = tokio::join!(respond(&mut server, b"response"), exchange);
+        let (responded, received) = tokio::join!(respond, exchange);
         assert!(responded.is_ok());
         assert_eq!(received, "response");
     }
