@@ -1,6 +1,6 @@
 //! A connection that sends and receives messages as raw JSON.
 //!
-//! `check` and `lock` cannot use the official client: it rejects entries that it cannot decode, and drops members that
+//! `check`, `lock` and `types` cannot use the official client: it rejects entries that it cannot decode, and drops members that
 //! it does not know.
 
 use std::{
