@@ -210,22 +210,33 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
 mod tests {
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     use super::*;
 
+    /// Opens a port, and returns the URL at which a host listens.
+    async fn listen() -> (TcpListener, SecureUrl) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = SecureUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        (listener, url)
+    }
+
+    /// Accepts a connection, and reads a request from it.
+    async fn accept(listener: &TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+        stream
+    }
+
     #[tokio::test]
     async fn connections_to_hosts_of_strangers_are_not_kept() {
         for (fetcher, is_kept) in [(Fetcher::public(1 << 10), false), (Fetcher::new(), true)] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let url = SecureUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+            let (listener, url) = listen().await;
             let serve = async {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut head = [0; 1024];
-                assert_ne!(stream.read(&mut head).await.unwrap(), 0);
+                let mut stream = accept(&listener).await;
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
-                tokio::time::timeout(Duration::from_millis(300), stream.read(&mut head)).await
+                tokio::time::timeout(Duration::from_millis(300), stream.read_u8()).await
             };
             let (fetched, read) = tokio::join!(fetcher.get(&url), serve);
             assert_eq!(&*fetched.unwrap().body, b"{}");
@@ -246,12 +257,9 @@ mod tests {
             if response.is_none() {
                 fetcher.timeout = Duration::from_millis(200);
             }
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let url = SecureUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+            let (listener, url) = listen().await;
             let serve = async {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut head = [0; 1024];
-                assert_ne!(stream.read(&mut head).await.unwrap(), 0);
+                let mut stream = accept(&listener).await;
                 stream.write_all(response.unwrap_or_default().as_bytes()).await.unwrap();
                 // The connection stays open only without a response.
                 response.is_none().then_some(stream)
