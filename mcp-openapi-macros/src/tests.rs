@@ -311,6 +311,13 @@ fn a_document_describes_operations() {
             "/body/kind",
             json!("json"),
         ),
+        (
+            content(json!({"multipart/form-data": object, "application/x-www-form-urlencoded": object})),
+            "/body/kind",
+            json!("form"),
+        ),
+        (content(json!({"text/plain": {}, "multipart/form-data": object})), "/body/kind", json!("multipart")),
+        (content(json!({"application/pdf": {}, "text/plain": {}})), "/body/kind", json!("text")),
         (content(json!({"text/json": object})), "/body/kind", json!("json")),
         (content(json!({"*/*": object})), "/body/media", json!("application/json")),
         // Results.

@@ -102,6 +102,9 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "page" => json("200 OK", &query_value(&request_line, "body")),
         "error" => json("404 Not Found", r#"{"message": "no such pet"}"#),
         "busy" => "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "created" => {
+            "HTTP/1.1 201 Created\r\nlocation: /api/v1/respond/list\r\ncontent-length: 0\r\n\r\n".to_owned()
+        }
         "long-wait" => format!(
             "HTTP/1.1 503 Service Unavailable\r\nretry-after: {}\r\ncontent-length: 0\r\n\r\n",
             "9".repeat(10_000)
@@ -187,6 +190,7 @@ async fn arguments_become_requests() {
         // Queries.
         ("query", json!({}), "GET /api/v1/query", ""),
         ("query", json!({"form": "a&b=c d"}), "GET /api/v1/query?form=a%26b%3Dc%20d", ""),
+        ("query", json!({"form": null}), "GET /api/v1/query", ""),
         ("query", json!({"form": ["a", null, 2]}), "GET /api/v1/query?form=a&form=2", ""),
         ("query", json!({"form": {"a": true}}), "GET /api/v1/query?a=true", ""),
         ("query", json!({"form": {"a&b=c": 1}}), "GET /api/v1/query?a%26b%3Dc=1", ""),
@@ -236,6 +240,8 @@ async fn arguments_become_requests() {
         ("note", json!({"text": "a"}), "PUT /api/v1/notes", r#"{"text":"a"}"#),
         ("new-note", json!({}), "POST /api/v1/notes", "{}"),
         ("nullable", json!({"body": null}), "PUT /api/v1/nullable", "null"),
+        ("optional", json!({"body": null}), "PATCH /api/v1/nullable", ""),
+        ("optional", json!({"body": "a"}), "PATCH /api/v1/nullable", r#""a""#),
         ("blob", json!({"body": "AAFi"}), "PUT /api/v1/blob", "\0\u{1}b"),
         ("text", json!({"body": "a\nb"}), "POST /api/v1/text", "a\nb"),
     ];
@@ -245,6 +251,23 @@ async fn arguments_become_requests() {
         let sent = service.last().await;
         assert_eq!((&*sent.line, &*sent.body), (line, body), "{tool} {arguments}");
         assert_eq!(sent.header("x-key"), Some("k3y"), "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_have_the_media_type_of_the_document() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    for (tool, arguments, media) in [
+        ("create-tree", json!({"name": "a"}), Some("application/json")),
+        ("form", json!({"text": "a"}), Some("application/x-www-form-urlencoded")),
+        ("text", json!({"body": "a"}), Some("text/plain")),
+        ("blob", json!({"body": "AAFi"}), Some("application/octet-stream")),
+        ("optional", json!({"body": null}), None),
+        ("note", json!({}), None),
+    ] {
+        client.call(tool, &arguments).await.unwrap();
+        assert_eq!(service.last().await.header("content-type"), media, "{tool} {arguments}");
     }
 }
 
@@ -401,6 +424,8 @@ async fn responses_become_results() {
         ("error", "error: 404 Not Found: {\"message\": \"no such pet\"}"),
         ("busy", "error: 429 Too Many Requests, retry after 7"),
         ("empty", "204 No Content"),
+        // Only a redirect leads to its location.
+        ("created", "201 Created"),
         ("large", "error: 200 OK: the response is larger than 4000 bytes"),
         ("endless", "error: 200 OK: the response is larger than 4000 bytes"),
         ("text", "<p>ü</p>"),
@@ -528,7 +553,7 @@ async fn tools_are_described() {
     let mut client = client(api().base_url("http://127.0.0.1:1"));
     let tools = client.tools().await.unwrap();
     let tool = |name: &str| &tools.iter().find(|tool| tool.name() == name).unwrap().0;
-    assert_eq!(tools.len(), 32, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
+    assert_eq!(tools.len(), 33, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
     assert_eq!(tool("respond")["annotations"], json!({"readOnlyHint": true}));
     assert_eq!(tool("head_respond_kind")["annotations"], json!({"readOnlyHint": true}));
     // The second operation with this id.

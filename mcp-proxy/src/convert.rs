@@ -253,3 +253,29 @@ pub(crate) fn icons(object: &Value) -> Vec<Icon> {
     });
     icons.take(16).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_valid_in_names_and_uris() {
+        let (longest, too_long) = ("a".repeat(32), "a".repeat(33));
+        for (prefix, is_valid) in [
+            ("", true),
+            ("a", true),
+            ("git-2.x", true),
+            (&*longest, true),
+            (&*too_long, false),
+            ("2git", false),
+            ("-git", false),
+            (".git", false),
+            ("gIt", false),
+            ("git_2", false),
+            ("git+2", false),
+            ("g\u{ef}t", false),
+        ] {
+            assert_eq!(Prefix::new(prefix).is_some(), is_valid, "{prefix:?}");
+        }
+    }
+}

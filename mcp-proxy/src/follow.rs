@@ -160,3 +160,27 @@ fn is_temporary(error: &ServiceError) -> bool {
 fn failed(error: ServiceError) -> CallError {
     CallError::Service(if is_temporary(&error) { ServiceError::TransportClosed } else { error })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The revisions differ in the name of the interval.
+    #[test]
+    fn the_pause_between_requests_has_bounds() {
+        for (state, expected) in [
+            (json!({}), 1000),
+            (json!({"pollInterval": null}), 1000),
+            (json!({"pollInterval": 49}), 50),
+            (json!({"pollInterval": 51}), 51),
+            (json!({"pollIntervalMs": 0}), 50),
+            (json!({"pollIntervalMs": 59_999}), 59_999),
+            (json!({"pollIntervalMs": 60_001}), 60_000),
+            (json!({"pollIntervalMs": u64::MAX}), 60_000),
+        ] {
+            assert_eq!(interval(&state, USUAL_POLL), Duration::from_millis(expected), "{state}");
+        }
+    }
+}

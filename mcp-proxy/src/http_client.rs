@@ -145,3 +145,56 @@ impl StreamableHttpClient for HttpClient {
         Ok(stream)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+        thread,
+    };
+
+    use rmcp::model::{PaginatedRequestParams, RequestId, RequestOptionalParam};
+
+    use super::*;
+    use crate::upstream::http_client;
+
+    /// Serves the same response to every request.
+    fn serve(response: String) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(io::Result::ok) {
+                let response = response.clone();
+                thread::spawn(move || {
+                    let _ = stream.read(&mut [0; 4096]);
+                    let _ = stream.write_all(response.as_bytes());
+                    // Until the client closes the connection.
+                    let _ = stream.read_to_end(&mut Vec::new());
+                });
+            }
+        });
+        url
+    }
+
+    /// The body may look like the response to the request.
+    #[tokio::test]
+    async fn the_status_of_a_list_that_is_refused_is_reported() {
+        let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"unknown"}}"#;
+        for (status, expected) in
+            [("401 Unauthorized", "HTTP 401"), ("403 Forbidden", "HTTP 403"), ("404 Not Found", "SessionExpired")]
+        {
+            let url = serve(format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            ));
+            let list = RequestOptionalParam::with_param(PaginatedRequestParams::default());
+            let request = ClientJsonRpcMessage::request(ClientRequest::ListToolsRequest(list), RequestId::Number(1));
+            let client = HttpClient { client: http_client().unwrap(), listener: None };
+            let session = Some(Arc::from("session"));
+            let posted = client.post_message(Arc::from(url), request, session, None, HashMap::new()).await;
+            let error = posted.unwrap_err();
+            assert!(format!("{error:?}").contains(expected), "{status}: {error:?}");
+        }
+    }
+}

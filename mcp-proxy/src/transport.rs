@@ -372,6 +372,15 @@ mod tests {
         fn stream_opened(&self) {}
     }
 
+    /// The first level that a caller wants is the lowest.
+    #[test]
+    fn levels_are_those_of_the_upstream_in_order() {
+        for (level, theirs) in LEVELS {
+            assert_eq!(format!("{level:?}"), format!("{theirs:?}"));
+        }
+        assert!(LEVELS.is_sorted_by_key(|(level, _)| *level), "{LEVELS:?}");
+    }
+
     /// Only requests without a response count towards the limit.
     #[tokio::test]
     async fn requests_that_have_ended_are_not_counted() {

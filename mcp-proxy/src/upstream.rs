@@ -606,6 +606,20 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_are_cut_between_letters() {
+        let longest = "x".repeat(MAX_ERROR_LENGTH);
+        let shorter = &longest[1..];
+        for (text, expected) in [
+            ("text".to_owned(), "text"),
+            (longest.clone(), &*longest),
+            (format!("{longest}x"), &*longest),
+            (format!("{shorter}\u{e9}"), shorter),
+        ] {
+            assert_eq!(truncate(&text), expected, "{} bytes", text.len());
+        }
+    }
+
+    #[test]
     fn details_of_errors_are_limited() {
         for (length, is_short) in [(MAX_ERROR_LENGTH, true), (MAX_ERROR_LENGTH + 1, false)] {
             let details = json!({"a": "x".repeat(length - json!({"a": ""}).to_string().len())});

@@ -443,6 +443,15 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_error_of_a_silent_server_says_that_it_does_not_respond() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", silent.local_addr().unwrap());
+        let address = Address::parse(&url, RESPONSE_TIMEOUT).unwrap();
+        let errors = [address.connect().await.err(), address.subscribe().await.err()];
+        assert_eq!(errors.map(|error| error.unwrap().to_string()), ["no response in time"; 2]);
+    }
+
     #[test]
     fn pauses_double_up_to_the_longest_one() {
         let mut backoff = Backoff::default();

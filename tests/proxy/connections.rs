@@ -406,9 +406,15 @@ async fn an_upstream_of_the_first_revision_may_have_no_completions() {
     assert_eq!((error.code, &*error.message), (-32602, "Bad value"));
 }
 
-/// Entries that the server leaves out may become valid later.
+/// Entries that the server leaves out may become valid later. A list that an upstream does not have is not read again.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_entries_do_not_end_the_reading_of_lists() {
+    let without_templates = fake::start(|method, _| match method {
+        "resources/templates/list" => Reply::Error(json!({"code": -32601, "message": "Method not found"})),
+        _ => respond(method),
+    })
+    .await;
+    let _server = gateway(&without_templates.address).await.build().unwrap();
     let is_valid = Arc::new(AtomicBool::new(false));
     let valid = Arc::clone(&is_valid);
     let fake = fake::start(move |method, _| {
@@ -426,6 +432,7 @@ async fn invalid_entries_do_not_end_the_reading_of_lists() {
     is_valid.store(true, Ordering::Relaxed);
     // An incomplete list is read again.
     eventually!(client.tools().await.is_ok_and(|tools| tools.len() == 1));
+    assert_eq!((without_templates.count("resources/templates/list"), without_templates.count("tools/list")), (1, 1));
 }
 
 /// Upstreams with equal prefixes keep their own entries, and a list that fails keeps its entries.

@@ -359,6 +359,37 @@ async fn messages_of_a_task_are_progress() {
     }
 }
 
+/// A question that was not answered in time has ended, and the next one is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_ends_when_its_task_works_again() {
+    let asks = |key: &str| {
+        let schema = json!({"type": "object", "properties": {}});
+        let params = json!({"mode": "form", "message": key, "requestedSchema": schema});
+        let requests = json!({key: {"method": "elicitation/create", "params": params}});
+        state(true, "input_required", json!({"inputRequests": requests}))
+    };
+    let poll = move |number: usize, _: &str, _: &Value| {
+        Reply::Result(match number {
+            0 => asks("first"),
+            1 => state(true, "working", json!({})),
+            _ => asks("second"),
+        })
+    };
+    let fake = lying(true, |_, result| Reply::Result(result), poll).await;
+    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_06_18).answering(|_| Value::Null);
+    client.send_request("tools/call", json!({"name": "up_a"}));
+    let mut received = Vec::new();
+    eventually!({
+        received.append(&mut client.notifications());
+        received.len() >= 3
+    });
+    let methods: Vec<_> = received.iter().map(|message| message["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["elicitation/create", "notifications/cancelled", "elicitation/create"]);
+    assert_eq!(received[1]["params"]["requestId"], received[0]["id"]);
+    let messages = [&received[0], &received[2]].map(|message| message["params"]["message"].as_str().unwrap());
+    assert_eq!(messages, ["up: first", "up: second"]);
+}
+
 /// Capabilities that an upstream requires, and how often it is called.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_repeated_once_if_it_must_be_a_task() {

@@ -1,8 +1,10 @@
 //! Elicitation in a terminal, in both revisions that differ in how the server asks.
 
+use std::{thread, time::Duration};
+
 use crate::{
     examples::example,
-    servers::script,
+    servers::{respond_to_call, script},
     terminal::{CTRL_C, DOWN, ENTER, ESCAPE, Terminal},
 };
 
@@ -153,6 +155,64 @@ fn every_kind_of_choice_is_supported() {
         );
         assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
+}
+
+/// Calls a server that asks for a form, and returns `done` if the answer contains a text. Otherwise, it exits.
+fn call_script(form: &str, answer: &str, options: &[&str]) -> Terminal {
+    let params = format!(r#"{{"message":"Which?","requestedSchema":{{"type":"object",{form}}}}}"#);
+    let question = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{params}}}"#);
+    let check = format!(r#"case "$a" in *'{answer}'*) ;; *) echo "$a" >&2; exit 9;; esac"#);
+    let done = respond_to_call(r#"{"content":[{"type":"text","text":"done"}]}"#);
+    let server = script(&format!("echo '{question}'; read -r a; {check}; {done}"));
+    let args: Vec<&str> =
+        ["call", "it"].iter().chain(options).copied().chain(server.iter().map(String::as_str)).collect();
+    Terminal::start(&args)
+}
+
+#[test]
+fn too_few_choices_are_refused() {
+    let choices = r#"{"type":"array","minItems":2,"items":{"type":"string","enum":["parking","programme"]}}"#;
+    for (required, too_few, enough) in [
+        (r#"["extras"]"#, ENTER.to_owned(), format!(" {DOWN} {ENTER}")),
+        ("[]", format!(" {ENTER}"), format!("{DOWN} {ENTER}")),
+    ] {
+        let form = format!(r#""properties":{{"extras":{choices}}},"required":{required}"#);
+        let mut terminal = call_script(&form, r#""extras":["parking","programme"]"#, &[]);
+        terminal.wait_for("extras:");
+        terminal.wait_for("programme");
+        terminal.send_keys(&too_few);
+        terminal.wait_for("at least 2 items");
+        terminal.send_keys(&enough);
+        terminal.wait_for("done");
+        assert_eq!(terminal.exit_code(), 0, "required: {required}");
+    }
+}
+
+#[test]
+fn choices_start_with_their_defaults() {
+    let one = r#"{"type":"string","enum":["red","blue"],"default":"blue"}"#;
+    let several = r#"{"type":"array","items":{"type":"string","enum":["left","right"]},"default":["right"]}"#;
+    let form = format!(r#""properties":{{"one":{one},"several":{several}}}"#);
+    let mut terminal = call_script(&form, r#""one":"blue","several":["right"]"#, &[]);
+    for (label, last) in [("one:", "blue"), ("several:", "right"), ("What would you like to do?", "Send it")] {
+        terminal.wait_for(label);
+        terminal.wait_for(last);
+        terminal.send_keys(ENTER);
+    }
+    terminal.wait_for("done");
+    assert_eq!(terminal.exit_code(), 0);
+}
+
+/// Only the silence of the server is limited.
+#[test]
+fn users_may_take_longer_to_answer_than_servers() {
+    let form = r#""properties":{"name":{"type":"string"}}"#;
+    let mut terminal = call_script(form, r#""name":"Ann""#, &["--timeout", "2"]);
+    terminal.wait_for("name:");
+    thread::sleep(Duration::from_secs(3));
+    terminal.send_keys("Ann\r");
+    terminal.wait_for("done");
+    assert_eq!(terminal.exit_code(), 0);
 }
 
 /// A line of the log would be printed into the prompt.

@@ -210,3 +210,54 @@ fn report(package: &Package, url: &str, token_file: Option<&Path>) -> io::Result
         io::Error::new(error.kind(), format!("cannot write the file that `{ADDRESS_FILE}` names: {error}"))
     })
 }
+
+#[cfg(all(test, feature = "log", feature = "tls"))]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use tracing::{Event, Subscriber};
+    use tracing_subscriber::{
+        Layer,
+        layer::{Context, SubscriberExt as _},
+        util::SubscriberInitExt as _,
+    };
+
+    use super::*;
+    use crate::{
+        Server,
+        auth::{IdentityFromExtensions, ProtectedResource},
+    };
+
+    /// Counts the events about the conversion of a server into a service.
+    struct Counts(Arc<AtomicUsize>);
+
+    impl<S: Subscriber> Layer<S> for Counts {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            let is_counted = event.metadata().target() == "mcp_runtime::server::http";
+            self.0.fetch_add(usize::from(is_counted), Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_without_a_certificate_is_warned_that_a_proxy_is_unknown() {
+        let package = Package { name: "notes", version: "1.0.0", description: "", homepage: "", libraries: &[] };
+        // The server does not start at this address, since no host is allowed.
+        let address = HttpAddress::from(([0, 0, 0, 0], 0));
+        // With a single dispatcher, `tracing` caches which events the first thread is interested in.
+        let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+        let files = ["cert.pem", "key.pem"].map(|file| Some(PathBuf::from(file)));
+        for (tls, expected) in [([None, None], 1), (files, 0)] {
+            let count = Arc::new(AtomicUsize::new(0));
+            let _guard = tracing_subscriber::registry().with(Counts(Arc::clone(&count))).set_default();
+            let resource = ProtectedResource::new().resource("https://notes.example.com/mcp");
+            let server = Server::empty("notes", "1.0.0").authenticate(IdentityFromExtensions::new(resource));
+            let arguments = HttpArguments { tls, ..HttpArguments::default() };
+            let started = arguments.serve(&package, server.build().unwrap(), &address).await;
+            assert!(started.unwrap_err().to_string().contains("no host is allowed"));
+            assert_eq!(count.load(Ordering::SeqCst), expected);
+        }
+    }
+}

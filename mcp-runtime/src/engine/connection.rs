@@ -296,8 +296,49 @@ impl Drop for Connection {
 
 #[cfg(all(test, feature = "http"))]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::Notify;
+
     use super::*;
-    use crate::server::Server;
+    use crate::{Context, server::Server};
+
+    struct Closed(Arc<Notify>);
+
+    /// Close the stream.
+    #[crate::tool]
+    fn closes_stream(ctx: &Context, closed: &Closed) {
+        ctx.close_sse_stream(Duration::ZERO);
+        closed.0.notify_one();
+    }
+
+    /// Close the stream after the end of the call.
+    #[crate::tool]
+    fn closes_stream_too_late(ctx: &Context, closed: &Closed) {
+        let (ctx, closed) = (ctx.clone(), Arc::clone(&closed.0));
+        tokio::spawn(async move {
+            ctx.ended().await;
+            ctx.close_sse_stream(Duration::ZERO);
+            closed.notify_one();
+        });
+    }
+
+    #[tokio::test]
+    async fn a_call_that_has_ended_does_not_close_the_stream() {
+        const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+        for (tool, is_requested) in [("closes_stream", true), ("closes_stream_too_late", false)] {
+            let closed = Arc::<Notify>::default();
+            let server = Server::empty("test", "1.0.0").with::<closes_stream>().with::<closes_stream_too_late>();
+            let server = server.with_state(Closed(Arc::clone(&closed))).build().unwrap();
+            let mut connection = Connection::new(Arc::clone(server.engine()));
+            let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}"}}}}"#);
+            for message in [INITIALIZE, call.as_str()] {
+                connection.receive(message.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut Vec::new());
+            }
+            closed.notified().await;
+            assert_eq!(connection.outbox().is_close_requested(), is_requested, "{tool}");
+        }
+    }
 
     #[test]
     fn the_ids_of_all_requests_of_a_transmission_are_known() {

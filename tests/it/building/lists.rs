@@ -27,21 +27,34 @@ async fn entries_are_filtered_and_sorted() {
 
 #[tokio::test]
 async fn methods_of_features_that_are_not_offered_are_not_found() {
-    for revision in Revision::ALL {
-        let mut client = empty().test_client(revision);
-        for method in [
+    for (revision, has_handle) in Revision::ALL.into_iter().flat_map(|revision| [(revision, false), (revision, true)]) {
+        let server = empty();
+        let _handle = has_handle.then(|| server.handle());
+        let mut client = server.test_client(revision);
+        let mut methods = vec![
             "tools/list",
             "tools/call",
             "resources/list",
             "resources/templates/list",
             "resources/read",
+            "resources/subscribe",
+            "resources/unsubscribe",
             "prompts/list",
             "prompts/get",
             "completion/complete",
-            "logging/setLevel",
-        ] {
+            "tasks/get",
+            "tasks/result",
+            "tasks/list",
+            "tasks/cancel",
+            "tasks/update",
+        ];
+        if !has_handle {
+            // A handle sends log messages, and announces changes.
+            methods.extend(["logging/setLevel", "subscriptions/listen"]);
+        }
+        for method in methods {
             let refused = client.request(method, json!({})).await.unwrap_err();
-            assert_eq!((refused.code, refused.message), (-32601, format!("method not found: {method}")));
+            assert_eq!((refused.code, refused.message), (-32601, format!("method not found: {method}")), "{revision}");
         }
     }
 }

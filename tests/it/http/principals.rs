@@ -123,6 +123,24 @@ async fn a_session_exists_on_other_replicas_only_for_the_principal_that_opened_i
     }
 }
 
+/// A copy would take the place of a session of the sender.
+#[tokio::test]
+async fn replicas_keep_no_copies_of_sessions_for_other_principals() {
+    for opener in PRINCIPALS {
+        let backend = Arc::new(MemoryBackend::default());
+        let [first, second] = [(); 2].map(|()| server().1.backend(Arc::clone(&backend)).build().unwrap());
+        let copies = second.handle();
+        let [first, second] = [first, second].map(|built| built.into_http_service(HttpOptions::default()).unwrap());
+        let id = open(&first, opener).await;
+        for other in PRINCIPALS.into_iter().filter(|other| *other != opener) {
+            assert_eq!(send_as(&second, other, post(&id, "ping", json!({}))).await.status(), 404);
+            assert_eq!(copies.sessions().len(), 0, "{other:?} in the session of {opener:?}");
+        }
+        assert_eq!(send_as(&second, opener, post(&id, "ping", json!({}))).await.status(), 200);
+        assert_eq!(copies.sessions().len(), 1, "{opener:?}");
+    }
+}
+
 /// Opens a session at one service, and sends messages of other principals to another service.
 async fn check_principals(opener: Option<&str>, gate: &Gate, service: &HttpService, other_service: &HttpService) {
     let id = open(service, opener).await;

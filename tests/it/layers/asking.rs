@@ -68,17 +68,27 @@ async fn greet_or_not(ctx: &Context, runs: &Runs) -> Result<String, Fault> {
 /// The result of another call does not answer a question's second round, although the arguments are the same.
 #[tokio::test]
 async fn a_later_round_is_not_answered_from_the_cache() {
-    let cache = CacheReadOnly::new(Duration::from_secs(60)).per_key(|_| String::new());
-    let server = Server::empty("layers", "1.0.0").with::<greet_or_not>().with_shared(Arc::<Runs>::default());
-    let mut client = server.layer(cache).test_client(Revision::V2026_07_28);
-    let mut params = json!({"name": "greet_or_not", "arguments": {}});
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
-    let first = client.request("tools/call", params.clone()).await.unwrap();
-    assert_eq!(first["resultType"], "input_required");
-    let other = client.request("tools/call", params.clone()).await.unwrap();
-    assert_eq!(other["content"][0]["text"], "nobody");
-    params["requestState"] = first["requestState"].clone();
-    params["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
-    let second = client.request("tools/call", params).await.unwrap();
-    assert_eq!(second["content"][0]["text"], "Ada");
+    // A client may omit the state. Without answers, the question is asked again.
+    for (has_state, has_answers) in [(true, true), (false, true), (true, false)] {
+        let cache = CacheReadOnly::new(Duration::from_secs(60)).per_key(|_| String::new());
+        let server = Server::empty("layers", "1.0.0").with::<greet_or_not>().with_shared(Arc::<Runs>::default());
+        let mut client = server.layer(cache).test_client(Revision::V2026_07_28);
+        let mut params = json!({"name": "greet_or_not", "arguments": {}});
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+        let first = client.request("tools/call", params.clone()).await.unwrap();
+        assert_eq!(first["resultType"], "input_required");
+        let other = client.request("tools/call", params.clone()).await.unwrap();
+        assert_eq!(other["content"][0]["text"], "nobody");
+        if has_state {
+            params["requestState"] = first["requestState"].clone();
+        }
+        if has_answers {
+            params["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
+        }
+        let second = client.request("tools/call", params).await.unwrap();
+        let expected =
+            if has_answers { (json!("complete"), json!("Ada")) } else { (json!("input_required"), json!(null)) };
+        let shown = (second["resultType"].clone(), second["content"][0]["text"].clone());
+        assert_eq!(shown, expected, "state: {has_state}, answers: {has_answers}");
+    }
 }

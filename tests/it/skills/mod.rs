@@ -94,8 +94,13 @@ async fn the_extension_is_declared_if_skills_are_served() {
             let extensions = (is_stateless && is_served).then(|| json!({EXTENSION: {"directoryRead": true}}));
             assert_eq!(capabilities.get("extensions"), extensions.as_ref(), "{revision}");
             assert_eq!(capabilities.get("resources").is_some(), is_served, "{revision}");
-            let listed = client.request("skills/list", json!({})).await;
-            assert_eq!(listed.map_err(|error| error.code).err(), extensions.is_none().then_some(-32601), "{revision}");
+            for (method, code) in
+                [("skills/list", None), ("skills/get", Some(-32602)), ("resources/directory/read", Some(-32602))]
+            {
+                let answered = client.request(method, json!({})).await.map_err(|error| error.code);
+                let expected = if extensions.is_some() { code } else { Some(-32601) };
+                assert_eq!(answered.err(), expected, "{revision}: {method}");
+            }
         }
     }
 }

@@ -96,6 +96,8 @@ async fn invalid_requests_are_rejected() {
         ),
         (V2025_06_18, "tasks/get", json!({"taskId": "unknown"}), -32601, "method not found: tasks/get"),
         (V2025_06_18, "tasks/list", json!({}), -32601, "method not found: tasks/list"),
+        (V2025_06_18, "tasks/result", json!({"taskId": "unknown"}), -32601, "method not found: tasks/result"),
+        (V2025_06_18, "tasks/cancel", json!({"taskId": "unknown"}), -32601, "method not found: tasks/cancel"),
     ] {
         let mut client = ValidatingClient::connect(server(&Arc::default()), revision);
         let error = client.request(method, params.clone()).await.unwrap_err();

@@ -304,6 +304,28 @@ async fn a_subscription_outlives_failures_of_the_backend() {
     assert_eq!(reads.load(Ordering::SeqCst), before);
 }
 
+/// The backend fails when the task expires.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_expired_is_not_read_again() {
+    let (is_down, reads) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let (down, count) = (Arc::clone(&is_down), Arc::clone(&reads));
+    let backend = failing_backend(move |key, value| {
+        let is_read = key.starts_with("mcp/1/task:") && value.is_empty();
+        count.fetch_add(usize::from(is_read), Ordering::SeqCst);
+        is_read && down.load(Ordering::SeqCst) == 1
+    });
+    let gate = Arc::<Gate>::default();
+    let server = server(&gate).backend(backend).task_ttl(Duration::from_secs(60));
+    let mut client = connect(server, Revision::V2026_07_28);
+    client.start_task("work", json!({"label": "it"})).await;
+    is_down.store(1, Ordering::SeqCst);
+    sleep(Duration::from_secs(61)).await;
+    assert_eq!(gate.dropped(), 1);
+    let before = reads.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(reads.load(Ordering::SeqCst), before);
+}
+
 /// A function may report more often than a backend should be written to.
 #[tokio::test(start_paused = true)]
 async fn status_messages_are_stored_at_a_limited_rate() {

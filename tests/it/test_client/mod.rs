@@ -137,6 +137,23 @@ async fn arguments_of_prompts_and_templates_are_completed() {
 }
 
 #[tokio::test]
+async fn booleans_are_completed() {
+    /// Decide.
+    #[prompt]
+    fn decide(sure: bool) -> String {
+        sure.to_string()
+    }
+
+    for revision in Revision::ALL {
+        let mut client = Server::empty("test", "1.0.0").with::<decide>().test_client(revision);
+        for (text, expected) in [("", &["false", "true"][..]), ("T", &["true"]), ("x", &[])] {
+            let values = client.complete_prompt("decide", "sure", text, &[]).await.unwrap();
+            assert_eq!(values, expected, "{revision} {text:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn log_messages_have_the_requested_level() {
     for revision in Revision::ALL {
         for (level, expected) in [

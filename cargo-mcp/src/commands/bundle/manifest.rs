@@ -229,7 +229,44 @@ fn platform() -> Result<&'static str, Failure> {
 mod tests {
     use serde_json::json;
 
-    use super::{Manifest, Setting, merge, parse_author, remove_nulls};
+    use super::{Args, Manifest, Server, Setting, merge, parse_author, remove_nulls};
+    use crate::workspace::BuildArgs;
+
+    /// Cargo accepts any text, and the manifest of a bundle only URLs.
+    #[test]
+    fn only_web_pages_are_linked() {
+        for (text, is_page) in [
+            ("https://example.com/notes", true),
+            ("http://example.com/notes", true),
+            ("git@example.com:notes.git", false),
+            ("ssh://git@example.com/notes", false),
+            ("example.com/notes", false),
+        ] {
+            let package = json!({
+                "name": "notes", "version": "0.1.0", "id": "notes", "description": "Notes.", "authors": ["Ada"],
+                "dependencies": [], "targets": [], "features": {}, "manifest_path": "/notes/Cargo.toml",
+                "repository": text, "homepage": text, "documentation": text,
+            });
+            let package = serde_json::from_value(package).expect("a package");
+            let args = Args {
+                package: None,
+                output: None,
+                env: Vec::new(),
+                default: Vec::new(),
+                secret: Vec::new(),
+                icon: None,
+                author: None,
+                connect_timeout: 1,
+                build: BuildArgs::default(),
+            };
+            let server = Server { package, bin: "notes".to_owned() };
+            let json = Manifest::new(&server, Vec::new(), &args).expect("the package is complete").json;
+            let expected = json!(is_page.then_some(text));
+            for found in [&json["repository"]["url"], &json["homepage"], &json["documentation"]] {
+                assert_eq!(*found, expected, "{text}: {json}");
+            }
+        }
+    }
 
     /// A client would replace a placeholder. The server could take it for a path, for example.
     #[test]

@@ -150,3 +150,23 @@ fn parse_result(what: &str, result: Value) -> Result<CallToolResult, Failure> {
 fn unexpected(what: &str) -> Failure {
     Failure::connection(format_args!("{what}: unexpected response to a task request"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_polls_has_bounds() {
+        for (requested, expected) in [
+            (None, 1000),
+            (Some(0), 50),
+            (Some(49), 50),
+            (Some(51), 51),
+            (Some(29_999), 29_999),
+            (Some(30_001), 30_000),
+            (Some(u64::MAX), 30_000),
+        ] {
+            assert_eq!(interval(requested), Duration::from_millis(expected), "{requested:?}");
+        }
+    }
+}

@@ -244,6 +244,8 @@ impl SessionStore {
                 return Ok(true);
             }
             if !self.refresh(session).await? {
+                let key = peer_key(&record.peer, &shared.id);
+                with_timeout(self.backend().delete(&key, RecordCondition::Always)).await?;
                 return Ok(false);
             }
         }
@@ -493,6 +495,24 @@ mod tests {
             let output = String::from_utf8(output).unwrap();
             assert_eq!(output.contains("notifications/resources/updated"), is_updated, "{output}");
         }
+    }
+
+    /// The replica has not heard of the end yet.
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_has_ended_is_not_renewed() {
+        let interval = Duration::from_secs(60);
+        let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), interval));
+        let store = SessionStore::new(replica, interval * 60, interval, 1);
+        let session = Arc::new(Session::for_test());
+        let stored = store.create("id", &session, "peer".to_owned()).await.unwrap().unwrap();
+        let _ = session.shared.set(Box::new(SharedSession::new("id".into(), stored, "")));
+        sleep(interval).await;
+        assert!(store.renew(&session).await.unwrap());
+        store.remove("id", "peer").await.unwrap();
+        sleep(interval).await;
+        assert!(!store.renew(&session).await.unwrap());
+        assert!(session.has_ended() && store.load("id").await.unwrap().is_none());
+        assert!(store.backend().get(&peer_key("peer", "id")).await.unwrap().is_none(), "it does not count");
     }
 
     /// Clients that were active recently keep their sessions.

@@ -204,19 +204,19 @@ impl Runner {
     /// expires. `latest` is `None` while the record may be changing.
     async fn keep_record(&self, latest: &mut Option<Task>, mut changes: TaskWaiter) -> Result<(), TaskError> {
         let mut count = Counted::new(Counter::WorkingTasks);
-        let mut task = self.task.clone();
         let mut message_delay = pin!(sleep(Duration::ZERO));
-        loop {
-            let read = match self.next_event(&task, &mut changes, message_delay.as_mut()).await {
-                Event::InboxChanged => Some(task.clone()),
+        while let Some(task) = &*latest {
+            let before = task.state.status;
+            let read = match self.next_event(task, &mut changes, message_delay.as_mut()).await {
+                Event::InboxChanged => latest.take(),
                 Event::RecordChanged => match self.store.read(&task.key).await {
                     Ok(read) => read,
                     // Without this case, the runner would read the record again and again.
-                    Err(_) if self.store.has_expired(&task) => None,
+                    Err(_) if self.store.has_expired(task) => None,
                     Err(error) => {
                         // The function goes on. The record is read again after a while.
                         tracing::debug!(%error, task = log_id(task.id()), "cannot read a task");
-                        Some(task.clone())
+                        latest.take()
                     }
                 },
             };
@@ -225,9 +225,7 @@ impl Runner {
                 Some(read) => exchange(&self.store, read, &self.client).await?,
                 None => Updated::Expired,
             };
-            let before = task.state.status;
-            let is_finished;
-            (task, is_finished) = match exchanged {
+            let (task, is_finished) = match exchanged {
                 Updated::Applied(task) => (task, false),
                 Updated::Finished(task) => (task, true),
                 Updated::Expired => {
@@ -244,8 +242,9 @@ impl Runner {
                 self.log_end(task.state.status.as_str());
                 return Ok(());
             }
-            *latest = Some(task.clone());
+            *latest = Some(task);
         }
+        Ok(())
     }
 
     /// Waits for the next event.

@@ -319,8 +319,13 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use http::{Method, Request};
+
     use super::*;
-    use crate::{Server, transport::http::peers::Resource};
+    use crate::{
+        Server,
+        transport::http::{HttpBody, HttpService, LegacySessions, peers::Resource},
+    };
 
     /// Sessions whose clients never return are removed, but not by a search for each request.
     #[test]
@@ -334,6 +339,29 @@ mod tests {
             }
             endpoint.sweep(endpoint.shared().created + Duration::from_secs(seconds));
             assert_eq!(endpoint.peer().used(Resource::Sessions), left, "{seconds}");
+        }
+    }
+
+    /// Even if no request names a session.
+    #[tokio::test]
+    async fn every_kind_of_request_searches_for_expired_sessions() {
+        let request = |method: Method| Request::builder().method(method).uri("/mcp").header("host", "localhost");
+        for (name, request) in [
+            ("a POST", request(Method::POST)),
+            ("a POST of a web page", request(Method::POST).header("origin", "http://localhost")),
+            ("a GET", request(Method::GET)),
+        ] {
+            let built = Server::empty("idle", "1.0.0").build().unwrap();
+            let mut endpoint = built.endpoint(HttpOptions::default().session_idle(Duration::ZERO));
+            // As if it had been created earlier.
+            let connection = Arc::get_mut(&mut endpoint.connection).unwrap();
+            let shared = Arc::get_mut(&mut connection.shared).unwrap();
+            shared.created = shared.created.checked_sub(SWEEP_INTERVAL).unwrap();
+            let opened = endpoint.sessions().local.open(Arc::new(Session::for_test()), endpoint.peer());
+            assert!(opened.is_some(), "{name}");
+            let service = HttpService::new(endpoint.clone(), LegacySessions::default());
+            service.respond(request.body(HttpBody::default()).unwrap()).await;
+            assert_eq!(endpoint.peer().used(Resource::Sessions), 0, "{name}");
         }
     }
 }

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use tower_service::Service as _;
 
 use super::{Request, Tokens, call, resource_of_example, server, soon};
-use crate::http::client::{Endpoint, FullResponse};
+use crate::{
+    http::client::{Endpoint, FullResponse},
+    layers::log::Log,
+};
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
@@ -292,5 +295,25 @@ async fn metadata_is_served_by_a_service_at_the_root() {
         assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, Some("*")), "{path}");
         assert_eq!(reply.json()["resource"], "https://mcp.example.com/mcp", "{path}");
         assert_eq!(server.send(Request::new("HEAD").path(&path)).await.status, 200, "{path}");
+    }
+}
+
+/// Such clients share the limits for requests without a principal.
+#[tokio::test]
+async fn operators_are_warned_if_the_clients_behind_a_proxy_are_unknown() {
+    let local = || ProtectedResource::new().resource("http://localhost:8080/mcp");
+    let options = HttpOptions::default;
+    for (resource, options, is_warned) in [
+        (resource_of_example(), options(), true),
+        (resource_of_example(), options().trusted_proxies("10.0.0.0/8"), false),
+        (resource_of_example(), options().peer_addr(|_| None), false),
+        (local(), options(), false),
+    ] {
+        let shown = format!("{resource:?} {options:?}");
+        let (log, _guard) = Log::listen();
+        let (server, _) = server();
+        server.authenticate(Tokens::of(resource)).build().unwrap().into_http_service(options).unwrap();
+        let warnings = log.take("the resource has an `https` URL, so a proxy forwards all requests");
+        assert_eq!(warnings.len(), usize::from(is_warned), "{shown}");
     }
 }

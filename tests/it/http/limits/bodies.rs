@@ -111,18 +111,19 @@ async fn a_rejected_body_is_read_for_a_while() {
 /// Most clients read nothing before they have written everything.
 #[tokio::test]
 async fn the_reason_of_a_rejection_reaches_clients_that_write_everything_first() {
-    let options = HttpOptions::default().max_body_bytes(32 * MEGABYTE);
+    // The share of a client in the memory of all bodies is little more than a megabyte.
+    let options = HttpOptions::default().max_body_bytes(32 * MEGABYTE).max_total_body_bytes(0).max_peer_share(0.01);
     let (_, endpoint) = serve_with((options, ListenerOptions::default().legacy_sse(true))).await;
     // More than the buffers of both sockets hold.
     let long = || initialize("2025-11-25").body(vec![b' '; 16 * MEGABYTE]);
-    for (request, status) in [
-        (long().with("mcp-session-id", "unknown"), 404),
-        (long().with("accept", "text/html"), 406),
-        (long().with("content-type", "text/plain"), 415),
-        (long().path("/message?sessionId=unknown"), 404),
+    for (request, outcome) in [
+        (long().with("mcp-session-id", "unknown"), (404, -32600)),
+        (long().with("accept", "text/html"), (406, -32600)),
+        (long().with("content-type", "text/plain"), (415, -32600)),
+        (long().path("/message?sessionId=unknown"), (404, -32600)),
+        (long(), (503, -32603)),
     ] {
-        let response = endpoint.send(&request).await;
-        assert_eq!(response.outcome(), (status, -32600), "{status}");
+        assert_eq!(endpoint.send(&request).await.outcome(), outcome);
     }
 }
 

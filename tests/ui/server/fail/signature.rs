@@ -36,4 +36,13 @@ mod option {
     }
 }
 
+mod method {
+    struct Notes;
+
+    impl Notes {
+        #[mcp_runtime::server]
+        fn main(&self) {}
+    }
+}
+
 fn main() {}

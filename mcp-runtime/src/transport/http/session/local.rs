@@ -272,6 +272,13 @@ mod tests {
 
     const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
 
+    /// Report progress, and return at once.
+    #[cfg(feature = "cluster")]
+    #[crate::tool]
+    fn reports_at_once(ctx: &crate::Context) {
+        ctx.progress(1, 1, "whole");
+    }
+
     fn peers() -> Arc<Peers> {
         Arc::new(Peers::new(Share::new(0.75)))
     }
@@ -381,6 +388,29 @@ mod tests {
             let scanned_at = sessions.fruitless_scan.lock().map(|scan| scan.used);
             assert_eq!(scanned_at == Some(max + more), is_scanned, "{more}");
         }
+    }
+
+    /// The call has ended, so its end evicts nothing.
+    #[cfg(feature = "cluster")]
+    #[tokio::test]
+    async fn a_response_that_becomes_a_stream_evicts_streams() {
+        use crate::{
+            Revision, Server,
+            testing::TestClient,
+            transport::http::{HttpService, LegacySessions},
+        };
+
+        let built = Server::empty("test", "1.0.0").with::<reports_at_once>().build().unwrap();
+        let endpoint = built.endpoint(HttpOptions::default());
+        let sessions = Arc::clone(&endpoint.sessions().local);
+        let session = open(&sessions, &peers().principal("ada"));
+        session.add_stream(Outbox::for_test()).append(LINE);
+        let _kept = sessions.memory.count(sessions.memory.max - sessions.memory.used());
+        let service = HttpService::new(endpoint, LegacySessions::default());
+        let mut client = TestClient::over_http(service, "/", Revision::V2026_07_28);
+        let call = serde_json::json!({"name": "reports_at_once", "_meta": {"progressToken": 1}});
+        client.request("tools/call", call).await.unwrap();
+        assert!(session.state().streams.is_empty());
     }
 
     /// A client that reconnects finds the newest streams, and the one for messages outside of calls.
