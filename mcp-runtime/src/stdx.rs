@@ -5,11 +5,12 @@ use std::{
     any::Any,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{self, MutexGuard, PoisonError},
-    task::Poll,
+    task::{Context, Poll},
 };
 
+use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 
 /// A [`std::sync::Mutex`] that can be locked after a thread has panicked while it held the lock. No function of an author
@@ -27,14 +28,31 @@ impl<T> Mutex<T> {
     }
 }
 
+pin_project! {
+    /// The future of [`race`]. An `async fn` would contain its futures twice: as arguments, and pinned.
+    pub(crate) struct Race<A, B> {
+        #[pin]
+        first: A,
+        #[pin]
+        second: B,
+    }
+}
+
+impl<A: Future, B: Future> Future for Race<A, B> {
+    type Output = Result<A::Output, B::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let race = self.project();
+        match race.first.poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => race.second.poll(cx).map(Err),
+        }
+    }
+}
+
 /// Waits for the first of two futures to complete: `Ok` for the first, `Err` for the second. Polls the first one first.
-pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Result<A::Output, B::Output> {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    poll_fn(|cx| match first.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => second.as_mut().poll(cx).map(Err),
-    })
-    .await
+pub(crate) fn race<A: Future, B: Future>(first: A, second: B) -> Race<A, B> {
+    Race { first, second }
 }
 
 /// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
