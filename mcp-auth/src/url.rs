@@ -99,6 +99,7 @@ mod tests {
         for (url, expected) in [
             ("https://id.example.com/a?b=c", None),
             ("http://localhost:80/", None),
+            ("http://LocalHost:3000/", None),
             ("http://127.0.0.1:3000", None),
             ("http://[::1]:3000/x", None),
             ("http://id.example.com", Some("is not secure: expected `https`, or a host on the loopback interface")),

@@ -139,6 +139,33 @@ fn mistakes_have_positions() {
 }
 
 #[test]
+fn an_error_in_a_shared_part_names_all_operations() {
+    let folder = tempfile::tempdir().unwrap();
+    let get = |id: &str| {
+        format!("  /{id}: {{get: {{operationId: {id}, parameters: [{{$ref: '#/components/parameters/p'}}]}}}}\n")
+    };
+    let document = format!(
+        "openapi: 3.1.0\npaths:\n{}{}components: {{parameters: {{p: {{name: q, in: query, schema: {{type: strng}}}}}}}}\n",
+        get("a"),
+        get("b")
+    );
+    fs::write(folder.path().join("api.yaml"), document).unwrap();
+    let found = import(folder.path(), &quote!());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with("leave operations out with `exclude = [\"a\", \"b\"]`"), "{found:?}");
+}
+
+#[test]
+fn further_errors_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: String = (0..22).map(|at| format!("  p{at}: {{}}\n")).collect();
+    fs::write(folder.path().join("api.yaml"), format!("openapi: 3.1.0\npaths:\n{paths}")).unwrap();
+    let found = import(folder.path(), &quote!());
+    assert_eq!(found.len(), 21, "{found:?}");
+    assert_eq!(found[20], "2 more errors in the document");
+}
+
+#[test]
 fn patterns_choose_operations() {
     let folder = tempfile::tempdir().unwrap();
     let long = "x".repeat(70);
@@ -191,7 +218,11 @@ fn described(operation: &Value) -> Value {
                 "Own": {"type": "string", "readOnly": true},
                 "Text": {"type": "string"},
             },
-            "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}},
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+                "login": {"type": "openIdConnect", "openIdConnectUrl": "https://id.test"},
+                "token": {"type": "http", "scheme": "Bearer"},
+            },
         },
     });
     let folder = tempfile::tempdir().unwrap();
@@ -229,6 +260,8 @@ fn a_document_describes_operations() {
         (json!({"summary": "abcde fg ".repeat(20)}), "/title", json!(format!("{}…", "abcde fg ".repeat(13).trim()))),
         // Credentials are optional.
         (json!({"security": [{}, {"key": []}]}), "/security/0", json!([])),
+        (json!({"security": [{"login": []}]}), "/security/0/0/prefix", json!("Bearer ")),
+        (json!({"security": [{"token": []}]}), "/security/0/0/prefix", json!("Bearer ")),
         // Parameters.
         (
             json!({"parameters": [{"name": "q", "in": "query", "schema": {"type": "integer"}}]}),
@@ -343,6 +376,26 @@ fn a_document_describes_operations() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn headers_of_the_connection_are_no_arguments() {
+    for (name, is_argument) in [
+        ("Accept", false),
+        ("Connection", false),
+        ("Content-Length", false),
+        ("Content-Type", false),
+        ("Cookie", false),
+        ("Host", false),
+        ("TE", false),
+        ("Transfer-Encoding", false),
+        ("Upgrade", false),
+        ("Accept-Language", true),
+    ] {
+        let parameter = json!({"name": name, "in": "header", "schema": {"type": "string"}});
+        let properties = described(&json!({"parameters": [parameter]}))["input"]["properties"].clone();
+        assert_eq!(properties.as_object().unwrap().len() == 3, is_argument, "{name}: {properties}");
+    }
 }
 
 #[test]

@@ -126,18 +126,19 @@ fn typed(schema: &Value, value: &Value) -> Option<Value> {
         Value::Array(own) => own.iter().any(|own| own == kind),
         _ => kind == "string",
     };
+    let has_type = |value: &Value| match value {
+        Value::Number(number) => {
+            accepts("number") || accepts("integer") && number.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        Value::Bool(_) => accepts("boolean"),
+        _ => false,
+    };
     match value {
         Value::String(text) if text.is_empty() => None,
         Value::String(_) if accepts("string") => Some(value.clone()),
         Value::Number(number) if accepts("string") => Some(number.to_string().into()),
-        Value::String(text) => {
-            let value = serde_json::from_str::<Value>(text).ok()?;
-            let kinds = if value.is_number() { &["integer", "number"][..] } else { &["boolean"] };
-            (value.is_number() || value.is_boolean())
-                .then_some(value)
-                .filter(|_| kinds.iter().any(|kind| accepts(kind)))
-        }
-        Value::Number(_) => Some(value.clone()).filter(|_| accepts("integer") || accepts("number")),
+        Value::String(text) => serde_json::from_str(text).ok().filter(has_type),
+        Value::Number(_) => Some(value.clone()).filter(has_type),
         _ => None,
     }
 }

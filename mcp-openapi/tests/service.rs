@@ -179,6 +179,7 @@ async fn arguments_become_requests() {
         ("path_simple", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/simple/a,1,b,2", ""),
         ("path-exploded", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/exploded/a=1,b=2", ""),
         ("path-exploded", json!({"id": ["a", "b"]}), "GET /api/v1/exploded/a,b", ""),
+        ("path-label", json!({"id": "a"}), "GET /api/v1/label/.a", ""),
         ("path-label", json!({"id": ["a", "b"]}), "GET /api/v1/label/.a,b", ""),
         ("path-exploded", json!({"id": {"a/b": 1}}), "GET /api/v1/exploded/a%2Fb=1", ""),
         ("path-label-exploded", json!({"id": ["a", "b"]}), "GET /api/v1/label-exploded/.a.b", ""),
@@ -203,6 +204,8 @@ async fn arguments_become_requests() {
         ("query", json!({"deep": {"a&b": 1}}), "GET /api/v1/query?deep%5Ba%26b%5D=1", ""),
         ("query-in-path", json!({"page": 2}), "GET /api/v1/actions?do=list&page=2", ""),
         ("query", json!({"reserved": "a/b?c:d&e=f#g"}), "GET /api/v1/query?reserved=a/b?c:d%26e%3Df%23g", ""),
+        // Many services read `+` as a space.
+        ("query", json!({"reserved": "a+b;c@d"}), "GET /api/v1/query?reserved=a%2Bb%3Bc@d", ""),
         ("query", json!({"filter_name": "x"}), "GET /api/v1/query?filter%5Bname%5D=x", ""),
         ("query", json!({"json": {"a": 1}}), "GET /api/v1/query?json=%7B%22a%22%3A1%7D", ""),
         // A parameter elsewhere has this name.
@@ -518,6 +521,8 @@ async fn the_next_page_is_named() {
         (json!({"cursor": "own", "data": [{"next_cursor": "c"}]}), Value::Null),
         (json!({"a": {"b": {"c": {"next_cursor": "c"}}}}), Value::Null),
         (json!({"next_page": "two"}), Value::Null),
+        (json!({"next_page": 1.5}), Value::Null),
+        (json!({"next": "?page=1.5"}), Value::Null),
         (json!({"next_cursor": "x".repeat(5000)}), Value::Null),
     ] {
         let result = client.call("pages", json!({"body": body.to_string()})).await.unwrap();

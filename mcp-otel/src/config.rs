@@ -141,6 +141,7 @@ mod tests {
             ("TRACES", &[("OTEL_TRACES_EXPORTER", "none")], Some(none)),
             ("TRACES", &[("OTEL_TRACES_EXPORTER", "otlp")], Some(otlp)),
             ("TRACES", &[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_SDK_DISABLED", "TRUE")], Some(0)),
+            ("TRACES", &[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_SDK_DISABLED", "false")], Some(otlp)),
             ("TRACES", &[("OTEL_TRACES_EXPORTER", "prometheus")], None),
             ("METRICS", &[("OTEL_METRICS_EXPORTER", "prometheus, otlp")], Some(otlp + prometheus)),
             ("METRICS", &[("OTEL_METRICS_EXPORTER", "zipkin")], None),

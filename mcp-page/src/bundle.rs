@@ -530,6 +530,7 @@ mod tests {
         for (body, expected) in unchanged.map(|html| (html, html.to_owned())).into_iter().chain([
             ("<svg><image href='img/dot.svg'/><g/></svg>", format!("<svg><image href=\"{DOT}\" /><g/></svg>")),
             ("<img src=img/dot.svg>", format!("<img src=\"{DOT}\">")),
+            ("<IMG SRC=img/dot.svg>", format!("<img src=\"{DOT}\">")),
             ("<img src='img/d%6ft.svg'>", format!("<img src=\"{DOT}\">")),
             ("<img src=img//dot.svg>", format!("<img src=\"{DOT}\">")),
             // The first attribute of a name counts.
@@ -682,6 +683,7 @@ mod tests {
             ("<link rel=stylesheet href=https://b.example/x>", forbidden),
             ("<style>@import 'ends.css'</style>", "`ends.css` cannot become part of another one\nhelp: link it"),
             ("<script src=https://b.example/x></script>", forbidden),
+            ("<script></SCRIPT><img src='https://b.example/x'>", forbidden),
             ("<script src=mcp-runtime:host></script>", "unknown script `mcp-runtime:host`\nhelp: the bridge is"),
             ("<script src=latin1.js></script>", "`latin1.js` is not UTF-8"),
             ("<script>\n\nfetch('https://b.example/x')</script>", "page:3: the policy of the page forbids"),

@@ -189,6 +189,8 @@ mod tests {
             ("https://a.example", "https://b.example", false),
             ("https://a.example", "https://${host}/x", false),
             ("https://*.a.example", r"https://evil.example\.a.example", false),
+            ("https://*.a.example", "https://evil.example?.a.example", false),
+            ("https://*.a.example", "https://evil.example#.a.example", false),
         ] {
             assert_eq!(Policy::of(&[&[origin], &[], &[], &[]]).permits(Use::Connect, url), expected, "{origin} {url}");
         }

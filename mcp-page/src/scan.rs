@@ -347,6 +347,7 @@ mod tests {
             (r#"request.open("GET", "https://a.example")"#, Some(("https://a.example", false))),
             (r#"import"https://a.example/x.js""#, Some(("https://a.example/x.js", true))),
             (r#"import{x}from"./x.js""#, Some(("./x.js", true))),
+            (r#"import "../x.js""#, Some(("../x.js", true))),
             (r#"await import("/x.js")"#, Some(("/x.js", true))),
             (r#"/*! license */fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
             (r#"prefetch("https://a.example/x")"#, None),

@@ -290,6 +290,15 @@ mod tests {
         assert_eq!(reported.recv().await, None);
     }
 
+    /// A semaphore panics if it has more permits than its maximum.
+    #[test]
+    fn any_number_of_processes_can_be_permitted() {
+        for (max_processes, expected) in [(0, 1), (7, 7), (usize::MAX, Semaphore::MAX_PERMITS)] {
+            let program = Program::new(PathBuf::from("/bin/true"), 0, max_processes);
+            assert_eq!(program.processes.available_permits(), expected);
+        }
+    }
+
     /// Each byte that is not UTF-8 becomes three.
     #[test]
     fn output_is_truncated_between_characters() {

@@ -372,7 +372,7 @@ mod tests {
         fn stream_opened(&self) {}
     }
 
-    /// The first level that a caller wants is the lowest.
+    /// The lowest level that a caller wants is found by its position.
     #[test]
     fn levels_are_those_of_the_upstream_in_order() {
         for (level, theirs) in LEVELS {

@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_letters() {
+    fn long_texts_are_cut_between_characters() {
         let longest = "x".repeat(MAX_ERROR_LENGTH);
         let shorter = &longest[1..];
         for (text, expected) in [

@@ -285,6 +285,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_url_is_not_shown() {
+        let shown = format!("{:?}", Redis::builder("redis://ada:secret@127.0.0.1").prefix("notes:"));
+        assert!(shown.contains("notes:") && !shown.contains("secret"), "{shown}");
+    }
+
     /// Redis refuses to set a time of 0 or of too many milliseconds.
     #[test]
     fn times_to_live_are_within_the_range_of_redis() {

@@ -211,3 +211,19 @@ fn parse(stored: Option<Vec<u8>>) -> Option<Record> {
     let value = rest.get(usize::from(*length)..)?;
     Some(Record::new(value, RecordVersion::new(u64::from_be_bytes(*version))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another program may have written the key.
+    #[test]
+    fn a_value_that_is_no_record_is_absent() {
+        let version = RecordVersion::new(7);
+        let complete = stored(version, "ada", b"x").unwrap();
+        assert_eq!(parse(Some(complete.clone())), Some(Record::new(&b"x"[..], version)));
+        for length in [0, VERSION - 1, VERSION, complete.len() - 2] {
+            assert!(parse(Some(complete[..length].to_vec())).is_none(), "{length}");
+        }
+    }
+}

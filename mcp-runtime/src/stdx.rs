@@ -29,7 +29,8 @@ impl<T> Mutex<T> {
 }
 
 pin_project! {
-    /// The future of [`race`]. An `async fn` would contain its futures twice: as arguments, and pinned.
+    /// The future of [`race`]. An `async fn` would contain both futures twice: as arguments, and pinned.
+    #[must_use = "futures do nothing unless polled"]
     pub(crate) struct Race<A, B> {
         #[pin]
         first: A,

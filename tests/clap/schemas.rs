@@ -82,6 +82,7 @@ async fn an_argument_becomes_a_property() {
         (option("x").hide_short_help(true).hide_long_help(true), Value::Null),
         (option("x").hide(true), Value::Null),
         (option("x").num_args(1..).allow_hyphen_values(true), Value::Null),
+        (option("x").action(ArgAction::HelpShort), Value::Null),
         (option("x").action(ArgAction::HelpLong), Value::Null),
     ];
     for (arg, expected) in cases {

@@ -32,6 +32,7 @@ fn flags_are_parsed_by_their_types() {
         (&["--verbose"], "a.db 5 true [] [] 3 None None"),
         (&["--verbose=false"], "a.db 5 false [] [] 3 None None"),
         (&["--verbose=on"], "a.db 5 true [] [] 3 None None"),
+        (&["--verbose=Yes"], "a.db 5 true [] [] 3 None None"),
         (&["--labels", "a", "--labels=b c", "--labels", "5"], r#"a.db 5 false ["a", "b c", "5"] [] 3 None None"#),
         (&["--labels", r#"["a","b"]"#], r#"a.db 5 false ["a", "b"] [] 3 None None"#),
         (&["--ports", "80", "--verbose", "--ports=443"], "a.db 5 true [] [80, 443] 3 None None"),
@@ -53,6 +54,8 @@ fn flags_are_parsed_by_their_types() {
         let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(schema["server"]["title"], title, "{arguments:?}");
     }
+    // A single dash is no option.
+    assert_eq!(given(&["--db", "-", "--max-connections=7"], &[]), "- 7 false [] [] 3 None None");
     // The name in the code is accepted as well.
     assert_eq!(given(&["--db=x", "--max_connections=7"], &[]), "x 7 false [] [] 3 None None");
 }

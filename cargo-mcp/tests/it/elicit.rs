@@ -158,7 +158,7 @@ fn every_kind_of_choice_is_supported() {
 }
 
 /// Calls a server that asks for a form, and returns `done` if the answer contains a text. Otherwise, it exits.
-fn call_script(form: &str, answer: &str, options: &[&str]) -> Terminal {
+fn call_with_form(form: &str, answer: &str, options: &[&str]) -> Terminal {
     let params = format!(r#"{{"message":"Which?","requestedSchema":{{"type":"object",{form}}}}}"#);
     let question = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{params}}}"#);
     let check = format!(r#"case "$a" in *'{answer}'*) ;; *) echo "$a" >&2; exit 9;; esac"#);
@@ -177,7 +177,7 @@ fn too_few_choices_are_refused() {
         ("[]", format!(" {ENTER}"), format!("{DOWN} {ENTER}")),
     ] {
         let form = format!(r#""properties":{{"extras":{choices}}},"required":{required}"#);
-        let mut terminal = call_script(&form, r#""extras":["parking","programme"]"#, &[]);
+        let mut terminal = call_with_form(&form, r#""extras":["parking","programme"]"#, &[]);
         terminal.wait_for("extras:");
         terminal.wait_for("programme");
         terminal.send_keys(&too_few);
@@ -193,7 +193,7 @@ fn choices_start_with_their_defaults() {
     let one = r#"{"type":"string","enum":["red","blue"],"default":"blue"}"#;
     let several = r#"{"type":"array","items":{"type":"string","enum":["left","right"]},"default":["right"]}"#;
     let form = format!(r#""properties":{{"one":{one},"several":{several}}}"#);
-    let mut terminal = call_script(&form, r#""one":"blue","several":["right"]"#, &[]);
+    let mut terminal = call_with_form(&form, r#""one":"blue","several":["right"]"#, &[]);
     for (label, last) in [("one:", "blue"), ("several:", "right"), ("What would you like to do?", "Send it")] {
         terminal.wait_for(label);
         terminal.wait_for(last);
@@ -207,7 +207,7 @@ fn choices_start_with_their_defaults() {
 #[test]
 fn users_may_take_longer_to_answer_than_servers() {
     let form = r#""properties":{"name":{"type":"string"}}"#;
-    let mut terminal = call_script(form, r#""name":"Ann""#, &["--timeout", "2"]);
+    let mut terminal = call_with_form(form, r#""name":"Ann""#, &["--timeout", "2"]);
     terminal.wait_for("name:");
     thread::sleep(Duration::from_secs(3));
     terminal.send_keys("Ann\r");

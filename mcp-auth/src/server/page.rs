@@ -363,6 +363,7 @@ mod tests {
             (Some("  a \n\t b  "), "a b".to_owned()),
             (Some("evil\u{202e}txt.exe"), "evil txt.exe".to_owned()),
             (Some("a\u{200b}b\u{feff}"), "a b".to_owned()),
+            (Some("a\u{ad}b\u{61c}c\u{180e}d\u{2028}e\u{fe0f}f\u{fffb}g\u{e0041}h"), "a b c d e f g h".to_owned()),
             (Some("\u{200b}\u{2066}"), "An application without a name".to_owned()),
             (Some(""), "An application without a name".to_owned()),
             (None, "An application without a name".to_owned()),

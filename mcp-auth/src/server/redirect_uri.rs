@@ -138,6 +138,15 @@ mod tests {
             ("javascript:alert(1)", None),
             ("data:text/html,x", None),
             ("file:///etc/passwd", None),
+            ("about:blank", None),
+            ("blob:x", None),
+            ("chrome:x", None),
+            ("filesystem:x", None),
+            ("ftp://app.example/", None),
+            ("intent:scan", None),
+            ("mailto:ada@app.example", None),
+            ("vbscript:x", None),
+            ("view-source:x", None),
         ] {
             assert_eq!(private_scheme(uri), scheme, "{uri}");
         }

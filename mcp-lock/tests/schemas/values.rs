@@ -259,6 +259,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             keeps,
         ),
         (
+            "format of an email address added",
+            json!({"type": "string"}),
+            json!({"type": "string", "format": "email"}),
+            breaks,
+            keeps,
+        ),
+        (
             "format of a Rust type added",
             json!({"type": "integer"}),
             json!({"type": "integer", "format": "uint32"}),

@@ -366,6 +366,19 @@ mod tests {
         }
     }
 
+    /// Several authenticators may accept tokens of the same issuer.
+    #[test]
+    fn an_authorization_server_is_listed_once() {
+        let (a, b) = ("https://a.example", "https://b.example");
+        let with = |issuers: &[&str]| {
+            let none = ProtectedResource::new();
+            issuers.iter().fold(none, |resource, issuer| resource.with_authorization_server(*issuer))
+        };
+        for (first, second) in [(&[a, b][..], &[b][..]), (&[a], &[b, a]), (&[a, a, b], &[])] {
+            assert_eq!(with(first).or(with(second)).authorization_servers(), [a, b], "{first:?} {second:?}");
+        }
+    }
+
     #[test]
     fn values_cannot_leave_their_quotes() {
         let long = "x".repeat(MAX_VALUE + 1);

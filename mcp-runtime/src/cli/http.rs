@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_without_a_certificate_is_warned_that_a_proxy_is_unknown() {
+    async fn operators_are_warned_of_unknown_proxies_unless_the_server_has_a_certificate() {
         let package = Package { name: "notes", version: "1.0.0", description: "", homepage: "", libraries: &[] };
         // The server does not start at this address, since no host is allowed.
         let address = HttpAddress::from(([0, 0, 0, 0], 0));

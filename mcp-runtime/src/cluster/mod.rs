@@ -260,3 +260,31 @@ impl BackendProbe {
         problem
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::{
+        backend::MemoryBackend,
+        testing::test_backend::{BackendMethod, BackendOperation, Failing, TestBackend, unavailable},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_soon_tells_whether_the_backend_responds() {
+        let is_down = Arc::new(AtomicBool::new(false));
+        let down = Arc::clone(&is_down);
+        let fails = move |operation: BackendOperation<'_>| match operation.method {
+            BackendMethod::Get if down.load(Ordering::Relaxed) => Err(unavailable()),
+            _ => Ok(()),
+        };
+        let backend = TestBackend::<_, MemoryBackend>::new(Failing(fails));
+        let probe = BackendProbe::new(Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60))));
+        for (fails, expected) in [(false, None), (true, Some("the backend does not respond")), (false, None)] {
+            is_down.store(fails, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(probe.problem().await, expected);
+        }
+    }
+}

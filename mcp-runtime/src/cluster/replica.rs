@@ -698,6 +698,17 @@ mod tests {
         assert!(backend.reliable().get(&written[0]).await.unwrap().is_none());
     }
 
+    /// A program may serve the same server again and again.
+    #[test]
+    fn handlers_are_forgotten_once_they_are_dropped() {
+        let (handlers, (sender, _events)) = (Handlers::default(), mpsc::unbounded_channel());
+        for _ in 0..3 {
+            let handler: Arc<dyn ReplicaHandler> = Arc::new(Events(sender.clone()));
+            handlers.add("note", Arc::downgrade(&handler));
+        }
+        assert_eq!(handlers.0.lock().len(), 1);
+    }
+
     /// A record without a name comes from an older release of the same server.
     #[test]
     fn a_server_accepts_what_it_has_stored_under_any_of_its_names() {

@@ -549,6 +549,19 @@ mod tests {
         }
     }
 
+    /// Only a new peer needs room for its budgets.
+    #[test]
+    fn a_known_peer_forgets_no_budgets() {
+        let (peers, now) = (PeerRates::default(), Instant::now());
+        let rates = SessionRates::default().completions(Rate::new(1, Duration::from_secs(10)));
+        let admits = |peer: usize| peers.of(&peer.to_string(), &rates, now).admit_completion(now).is_ok();
+        for number in 0..MAX_PEERS {
+            assert!(admits(number), "{number}");
+        }
+        assert!(!admits(0));
+        assert_eq!(peers.budgets.lock().len(), MAX_PEERS);
+    }
+
     #[test]
     fn without_a_rate_everything_is_admitted() {
         let (bucket, now) = (Bucket::of(None), Instant::now());

@@ -597,4 +597,20 @@ mod tests {
             assert!(listen().is_some(), "{round}");
         }
     }
+
+    /// Clients may subscribe to any number of resources, one after the other.
+    #[test]
+    fn resources_without_subscriptions_are_forgotten() {
+        let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
+        let subscribe = || {
+            let session = Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake());
+            assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
+            session
+        };
+        let (first, second) = (subscribe(), subscribe());
+        first.unsubscribe_resource("a:b");
+        assert!(subscriptions.index().resources.contains_key("a:b"), "another session is subscribed");
+        drop(second);
+        assert!(subscriptions.index().resources.is_empty());
+    }
 }

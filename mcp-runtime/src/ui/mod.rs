@@ -164,4 +164,17 @@ mod tests {
         assert_eq!(with_bridge(&format!("<p>{BRIDGE_TAG}</p>")), format!("<p><script>{script}</script></p>"));
         assert!(matches!(with_bridge("<p></p>"), Cow::Borrowed(_)));
     }
+
+    #[test]
+    fn only_a_visibility_without_the_model_hides_a_tool_from_it() {
+        for (ui, expected) in [
+            ("{}", false),
+            (r#"{"visibility":["app"]}"#, true),
+            (r#"{"visibility":["model"]}"#, false),
+            (r#"{"visibility":["app","model"]}"#, false),
+        ] {
+            let read = ToolUi::of(&[("ui".into(), ui.into())]).unwrap();
+            assert_eq!(read.is_app_only(), expected, "{ui}");
+        }
+    }
 }

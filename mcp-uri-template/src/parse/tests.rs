@@ -83,6 +83,26 @@ fn errors_point_at_the_offending_text() {
 }
 
 #[test]
+fn characters_that_no_uri_contains_are_to_be_encoded() {
+    for (c, encoded) in [
+        (' ', "%20"),
+        ('"', "%22"),
+        ('<', "%3C"),
+        ('>', "%3E"),
+        ('\\', "%5C"),
+        ('^', "%5E"),
+        ('`', "%60"),
+        ('|', "%7C"),
+        ('\u{7f}', "%7F"),
+    ] {
+        let template = format!("a:{c}");
+        let errors = parse(&template).expect_err(&template);
+        assert_eq!(errors.len(), 1, "{template}");
+        assert_eq!(errors[0].help, Some(format!("write `{encoded}`")));
+    }
+}
+
+#[test]
 fn level_4_modifiers_are_rejected() {
     for (template, at, help) in [
         ("a:{b*}", "b*", "write `b` without `*`"),

@@ -288,6 +288,27 @@ fn priorities_are_numbers_from_0_to_1() {
     }
 }
 
+/// Texts whose priorities were not set with the method that limits them.
+#[tool]
+fn prioritized() -> ToolResult {
+    ToolResult::new([-0.1, 0.0, 1.0, 1.1].map(|priority| {
+        let mut hints = Annotations::default().with_priority(0.5);
+        hints.priority = Some(priority);
+        Content::text("text").with_annotations(hints)
+    }))
+}
+
+#[tokio::test]
+async fn priorities_outside_of_the_range_are_not_sent() {
+    for revision in Revision::ALL {
+        let mut client = Server::empty("priorities", "1.0.0").with::<prioritized>().test_client(revision);
+        let result = client.call("prioritized", ()).await.unwrap();
+        let blocks = result["content"].as_array().unwrap().iter();
+        let sent: Vec<_> = blocks.map(|block| block["annotations"]["priority"].as_f64()).collect();
+        assert_eq!(sent, [None, Some(0.0), Some(1.0), None], "{revision}");
+    }
+}
+
 #[tokio::test]
 async fn a_resource_result_without_contents_is_not_found() {
     for revision in Revision::ALL {

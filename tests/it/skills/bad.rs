@@ -91,9 +91,10 @@ fn invalid_front_matter_is_reported() {
         assert!(problems[0].starts_with(&format!("`{}` ", folder.0.join("one/SKILL.md").display())), "{problems:?}");
     }
     let folder = Folder::new();
-    // Lists that follow each other are not nested.
-    let wide = format!("---\nname: one\ndescription: D\nwide: [{}x]\n---\n", "[], ".repeat(100));
-    for contents in [verbose.replacen('é', "", 1), wide] {
+    // Lists and objects that follow each other are not nested.
+    let [lists, objects] = ["[], ", "{a: 1}, "]
+        .map(|item| format!("---\nname: one\ndescription: D\nwide: [{}x]\n---\n", item.repeat(100)));
+    for contents in [verbose.replacen('é', "", 1), lists, objects] {
         folder.write("one/SKILL.md", contents);
         assert_eq!(problems(&[&folder.0]), [""; 0]);
     }
@@ -143,6 +144,19 @@ fn the_files_and_bytes_of_each_skill_are_limited() {
         format!("`{}` is a skill with more than 16777216 bytes, the maximum that clients must accept", path("heavy")),
     ];
     assert_eq!(problems(&[&folder.0]), expected);
+}
+
+#[test]
+fn the_files_of_a_nested_skill_count_for_the_outer_skill_as_well() {
+    let folder = Folder::new();
+    folder.skill("outer");
+    folder.skill("outer/inner");
+    (2..512).for_each(|number| folder.write(&format!("outer/inner/{number}"), "x"));
+    assert_eq!(problems(&[&folder.0]), [""; 0]);
+    folder.write("outer/inner/one-more", "x");
+    let outer = folder.0.join("outer").display().to_string();
+    let expected = format!("`{outer}` is a skill with more than 512 files, the maximum that clients must accept");
+    assert_eq!(problems(&[&folder.0]), [expected]);
 }
 
 #[test]

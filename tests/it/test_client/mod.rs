@@ -101,6 +101,17 @@ async fn progress_is_returned_with_the_result() {
     }
 }
 
+/// A client that begins to answer requests connects again.
+#[tokio::test]
+async fn the_messages_of_an_earlier_connection_are_discarded() {
+    for revision in Revision::ALL {
+        let mut client = server().test_client(revision);
+        let params = json!({"name": "report", "arguments": {"words": ["a"]}, "_meta": {"progressToken": 1}});
+        client.request("tools/call", params).await.unwrap();
+        assert_eq!(client.answering(|_| json!(null)).notifications(), [] as [Value; 0], "{revision}");
+    }
+}
+
 #[test]
 fn results_are_read_by_name() {
     let contents = json!([{"uri": "a:b", "mimeType": "text/plain", "text": "a"}, {"blob": "AQI="}, {"text": "c"}]);

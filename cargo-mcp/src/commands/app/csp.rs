@@ -61,6 +61,9 @@ mod tests {
         for directive in [
             "connect-src https://api.example.com wss://live.example.com:8443;",
             "script-src 'unsafe-inline' 'self' https://*.example.org;",
+            "style-src 'unsafe-inline' 'self' https://*.example.org;",
+            "img-src data: 'self' https://*.example.org;",
+            "media-src data: 'self' https://*.example.org;",
             "font-src 'self' https://*.example.org;",
             "frame-src https://video.example;",
             "base-uri https://base.example;",

@@ -51,7 +51,7 @@ impl Manifest {
         let reference = |setting: &Setting| format!("${{user_config.{}}}", setting.key());
         let env: BTreeMap<_, _> = settings.iter().map(|setting| (&setting.variable, reference(setting))).collect();
         let user_config: BTreeMap<_, _> = settings.iter().map(|setting| (setting.key(), setting)).collect();
-        let url = |url: &Option<String>| url.clone().filter(|url| url.starts_with("http"));
+        let url = |url: &Option<String>| url.clone().filter(|it| it.starts_with("http:") || it.starts_with("https:"));
         let json = json!({
             "manifest_version": MANIFEST_VERSION,
             "name": package.name,
@@ -232,7 +232,7 @@ mod tests {
     use super::{Args, Manifest, Server, Setting, merge, parse_author, remove_nulls};
     use crate::workspace::BuildArgs;
 
-    /// Cargo accepts any text, and the manifest of a bundle only URLs.
+    /// Cargo accepts any text, but the manifest of a bundle accepts only URLs.
     #[test]
     fn only_web_pages_are_linked() {
         for (text, is_page) in [
@@ -241,6 +241,7 @@ mod tests {
             ("git@example.com:notes.git", false),
             ("ssh://git@example.com/notes", false),
             ("example.com/notes", false),
+            ("http.example.com/notes", false),
         ] {
             let package = json!({
                 "name": "notes", "version": "0.1.0", "id": "notes", "description": "Notes.", "authors": ["Ada"],

@@ -273,6 +273,7 @@ mod tests {
             (json!({"type": ["string", "null"]}), "string | null"),
             (json!({"type": "array", "items": {"type": "boolean"}}), "boolean[]"),
             (json!({"type": "array", "items": {"type": ["string", "null"]}}), "(string | null)[]"),
+            (json!({"type": "array", "items": {"allOf": [{"type": "string"}, {"const": "x"}]}}), "(string & \"x\")[]"),
             (json!({"type": "array"}), "unknown[]"),
             (
                 json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}], "minItems": 1, "items": false}),

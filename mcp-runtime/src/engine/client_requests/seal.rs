@@ -351,6 +351,21 @@ mod tests {
     }
 
     #[test]
+    fn a_generated_key_opens_a_state_for_as_long_as_the_state_lives() {
+        let keys = StateKeys::new(Vec::new(), MIN_ROTATION * 10, "files", None);
+        let binding = binding().digest();
+        let first = keys.keep(&binding, state()).unwrap();
+        for _ in 0..3 {
+            // As if the key had been generated earlier.
+            let mut ring = keys.own.lock();
+            ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
+            drop(ring);
+            keys.keep(&binding, state()).unwrap();
+        }
+        assert_eq!(keys.open(&binding, &first).unwrap(), state());
+    }
+
+    #[test]
     fn states_above_the_size_limit_are_rejected() {
         let once = HashMap::from([("page".to_owned(), "x".repeat(MAX_STATE_LEN))]);
         let state = RequestState { once, ..RequestState::default() };

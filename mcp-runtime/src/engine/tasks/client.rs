@@ -418,4 +418,17 @@ mod tests {
             assert_eq!(inbox.take_update().asked.len(), 0);
         }
     }
+
+    /// The function may set another message while the backend fails.
+    #[test]
+    fn a_message_that_could_not_be_stored_replaces_no_newer_one() {
+        for (newer, expected) in [(None, "older"), (Some("newer"), "newer")] {
+            let inbox = TaskInbox::default();
+            inbox.set_message("older");
+            let taken = inbox.take_update().message;
+            newer.into_iter().for_each(|message| inbox.set_message(message));
+            inbox.restore_message(taken);
+            assert_eq!(inbox.take_update().message.as_deref(), Some(expected));
+        }
+    }
 }

@@ -201,7 +201,7 @@ impl Runner {
     }
 
     /// Exchanges questions and responses between the function and its client until the task is cancelled, is lost or
-    /// expires. `latest` is `None` while the record may be changing.
+    /// expires. `latest` is `None` only while the record may be changing.
     async fn keep_record(&self, latest: &mut Option<Task>, mut changes: TaskWaiter) -> Result<(), TaskError> {
         let mut count = Counted::new(Counter::WorkingTasks);
         let mut message_delay = pin!(sleep(Duration::ZERO));

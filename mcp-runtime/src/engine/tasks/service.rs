@@ -201,3 +201,25 @@ impl TaskHandoff for DeferredTask {
         Box::pin(start(Weak::clone(&self.tasks), owner, context, Arc::clone(&self.client), rest))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Revision, Server};
+
+    /// End at once.
+    #[crate::tool(task)]
+    async fn ends_at_once() {}
+
+    /// A server may run any number of tasks, one after the other.
+    #[tokio::test]
+    async fn the_runners_of_tasks_that_have_ended_are_forgotten() {
+        let built = Server::empty("test", "1.0.0").with::<ends_at_once>().build().unwrap();
+        let mut client = built.test_client(Revision::V2025_11_25);
+        for _ in 0..20 {
+            let task = client.start_task("ends_at_once", ()).await.unwrap();
+            task.result(&mut client).await.unwrap();
+        }
+        let kept = built.engine().tasks.runners.lock().len();
+        assert!(kept < 10, "{kept}");
+    }
+}

@@ -307,6 +307,12 @@ fn alternatives_inside_alternatives_are_summarized() {
 }
 
 #[test]
+fn a_value_of_several_alternatives_is_listed_once() {
+    let schema = json!({"anyOf": [{"enum": ["a", "b"]}, {"enum": ["b", "c"]}]});
+    assert_eq!(messages_of(&schema, r#""d""#), [r#""d" must be one of "a", "b", "c""#]);
+}
+
+#[test]
 fn missing_properties_are_described() {
     let constants = |count: u32| json!({"anyOf": (0..count).map(|value| json!({"const": value})).collect::<Vec<_>>()});
     let twenty: Vec<String> = (0..20).map(|value| value.to_string()).collect();

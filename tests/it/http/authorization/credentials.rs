@@ -355,6 +355,34 @@ async fn readiness_names_the_state_of_the_authenticator() {
     }
 }
 
+/// Other tests of the process count as well.
+#[tokio::test]
+async fn requests_are_counted_by_the_outcome_of_their_authentication() {
+    const REQUESTS: u64 = 50;
+
+    let counting = Server::empty("counting", "1.0.0").build().unwrap();
+    let counted = |outcome: &str| {
+        let stats = counting.stats().read();
+        let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.authentications");
+        found.find(|stat| stat.attribute == Some(("mcp.authentication.outcome", outcome))).unwrap().value
+    };
+    let server = Protected::with(|server| server.require_scopes("audit"), HttpOptions::default());
+    for (token, outcome) in [
+        (Some("emma/audit"), "accepted"),
+        (Some("emma"), "insufficient_scope"),
+        (None, "missing"),
+        (Some("old"), "invalid"),
+        (Some("busy"), "unavailable"),
+    ] {
+        let before = counted(outcome);
+        for _ in 0..REQUESTS {
+            let request = call("whoami");
+            server.send(token.map_or(request.clone(), |token| with_token(request, token))).await;
+        }
+        assert!(counted(outcome) >= before + REQUESTS, "{outcome}");
+    }
+}
+
 /// The transport of 2024-11-05 tells clients the same, and its streams end with the credentials.
 #[tokio::test]
 async fn the_paths_of_the_legacy_transport_authorize_like_the_endpoint() {

@@ -116,14 +116,17 @@ async fn the_reason_of_a_rejection_reaches_clients_that_write_everything_first()
     let (_, endpoint) = serve_with((options, ListenerOptions::default().legacy_sse(true))).await;
     // More than the buffers of both sockets hold.
     let long = || initialize("2025-11-25").body(vec![b' '; 16 * MEGABYTE]);
-    for (request, outcome) in [
+    for (row, (request, outcome)) in [
         (long().with("mcp-session-id", "unknown"), (404, -32600)),
         (long().with("accept", "text/html"), (406, -32600)),
         (long().with("content-type", "text/plain"), (415, -32600)),
         (long().path("/message?sessionId=unknown"), (404, -32600)),
         (long(), (503, -32603)),
-    ] {
-        assert_eq!(endpoint.send(&request).await.outcome(), outcome);
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(endpoint.send(&request).await.outcome(), outcome, "row {row}");
     }
 }
 

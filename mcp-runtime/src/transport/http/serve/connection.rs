@@ -400,6 +400,22 @@ mod tests {
         responding.await.unwrap().unwrap();
     }
 
+    /// Neither a client that keeps its connection open nor one that always sends more is read from for long.
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_rejected_connection_is_limited() {
+        let ((mut server, _client), began) = (tokio::io::duplex(1024), tokio::time::Instant::now());
+        respond(&mut server, b"refused").await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+
+        let (mut server, mut client) = tokio::io::duplex(1024);
+        tokio::spawn(async move { respond(&mut server, b"refused").await });
+        let mut sent = 0;
+        while sent < 1 << 20 && client.write_all(&[b'x'; 1024]).await.is_ok() {
+            sent += 1024;
+        }
+        assert!(sent < 1 << 20, "{sent}");
+    }
+
     /// Runs with a paused clock, which advances when every task waits.
     fn with_paused_clock(test: impl Future<Output = ()>) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -263,4 +263,24 @@ mod tests {
             assert_eq!(tokio::join!(stalls, reads).0.is_ok(), is_stalled, "{bytes}");
         }
     }
+
+    /// A request that begins or ends in between counts, even if none is open at the end.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_after_a_whole_period_without_requests() {
+        let seconds = Duration::from_secs;
+        for (begins, lasts, expected) in [(60, 1, 2), (1, 0, 4), (1, 2, 6)] {
+            let (activity, began) = (Arc::<Activity>::default(), tokio::time::Instant::now());
+            let request = async {
+                tokio::time::sleep(seconds(begins)).await;
+                let exchange = Exchange::new(&activity, Arc::default(), None);
+                tokio::time::sleep(seconds(lasts)).await;
+                drop(exchange);
+            };
+            let idle = async {
+                activity.is_idle_for(seconds(2)).await;
+                began.elapsed().as_secs()
+            };
+            assert_eq!(tokio::join!(idle, request).0, expected, "{begins} {lasts}");
+        }
+    }
 }

@@ -351,6 +351,26 @@ mod tests {
         }
     }
 
+    /// The peer with the most sessions loses none.
+    #[test]
+    fn expired_sessions_make_room_before_idle_ones() {
+        let options = HttpOptions::default().max_sessions(3).max_peer_share(1.0).session_idle(Duration::ZERO);
+        let (sessions, peers) = (LocalSessions::new(&options), peers());
+        let [ada, eve, bob] = ["ada", "eve", "bob"].map(|name| peers.principal(name));
+        for _ in 0..2 {
+            let session = open(&sessions, &eve);
+            // As if it was used later, so that it has not expired.
+            session.state().last_used += Duration::from_secs(3600);
+        }
+        drop(open(&sessions, &ada));
+        let opened = Instant::now();
+        while Instant::now() <= opened {
+            std::hint::spin_loop();
+        }
+        drop(open(&sessions, &bob));
+        assert_eq!([&ada, &eve, &bob].map(|peer| peer.used(Resource::Sessions)), [0, 2, 1]);
+    }
+
     #[test]
     fn fully_sent_streams_are_evicted_before_older_ones() {
         let sessions = LocalSessions::new(&HttpOptions::default());
@@ -390,7 +410,7 @@ mod tests {
         }
     }
 
-    /// The call has ended, so its end evicts nothing.
+    /// The call ends first, so only the conversion can evict.
     #[cfg(feature = "cluster")]
     #[tokio::test]
     async fn a_response_that_becomes_a_stream_evicts_streams() {
