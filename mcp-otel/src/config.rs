@@ -115,10 +115,16 @@ pub(crate) fn uses_grpc(signal: &str) -> Result<bool, Error> {
         let value = env::var(&name).ok().filter(|value| !value.is_empty())?;
         Some((name, value))
     });
-    match named.as_ref().map(|(name, value)| (name, value.as_str())) {
-        None => Ok(cfg!(not(feature = "http"))),
-        Some((_, "grpc")) if cfg!(feature = "grpc") => Ok(true),
-        Some((_, "http/protobuf")) if cfg!(feature = "http") => Ok(false),
+    let named = named.as_ref().map(|(name, value)| (&**name, &**value));
+    is_grpc(named, cfg!(feature = "http"), cfg!(feature = "grpc"))
+}
+
+#[cfg(feature = "_sdk")]
+fn is_grpc(named: Option<(&str, &str)>, has_http: bool, has_grpc: bool) -> Result<bool, Error> {
+    match named {
+        None => Ok(!has_http),
+        Some((_, "grpc")) if has_grpc => Ok(true),
+        Some((_, "http/protobuf")) if has_http => Ok(false),
         Some((name, value)) => {
             let help = "`http/protobuf` needs the feature `http`, and `grpc` the feature `grpc`";
             Err(Error(format!("`{name}`: unsupported protocol `{value}`\nhelp: {help}")))
@@ -152,6 +158,22 @@ mod tests {
             });
             assert_eq!(found, expected, "{variables:?}");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "_sdk")]
+    fn protocols_need_their_features() {
+        let protocols = [None, Some("grpc"), Some("http/protobuf"), Some("http/json")];
+        for (has_http, has_grpc, expected) in [
+            (true, false, [Some(false), None, Some(false), None]),
+            (false, true, [Some(true), Some(true), None, None]),
+            (true, true, [Some(false), Some(true), Some(false), None]),
+        ] {
+            let found = protocols.map(|value| is_grpc(value.map(|value| ("X", value)), has_http, has_grpc).ok());
+            assert_eq!(found, expected, "http: {has_http}, grpc: {has_grpc}");
+        }
+        let refused = is_grpc(Some(("X", "grpc")), true, false).unwrap_err().to_string();
+        assert!(refused.contains("`X`: unsupported protocol `grpc`\nhelp: "), "{refused}");
     }
 
     #[test]

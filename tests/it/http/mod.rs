@@ -221,13 +221,17 @@ fn server() -> (Arc<Gate>, Server) {
     (gate, server)
 }
 
-/// Returns how often the servers of this process have refused something because of a limit. Other tests of the process count
-/// as well.
-fn refusals(what: &str) -> u64 {
+/// Returns how often the servers of this process have refused something because of a limit.
+pub(crate) fn refusals(what: &str) -> u64 {
+    counted("mcp.server.refusals", what)
+}
+
+/// Returns the value of a statistic of this process, by the value of its attribute. Other tests of the process count as well.
+fn counted(statistic: &str, value: &str) -> u64 {
     let server = Server::empty("counting", "1.0.0").build().unwrap();
     let stats = server.stats().read();
-    let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.refusals");
-    found.find(|stat| stat.attribute.is_some_and(|(_, value)| value == what)).unwrap().value
+    let mut found = stats.iter().filter(|stat| stat.name == statistic);
+    found.find(|stat| stat.attribute.is_some_and(|(_, found)| found == value)).unwrap().value
 }
 
 async fn serve_with(options: impl Into<Options>) -> (Arc<Gate>, Endpoint) {

@@ -24,6 +24,7 @@ use super::{
     log::{Log, set_default},
     server, text,
 };
+use crate::http::refusals;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -312,21 +313,14 @@ async fn calls_over_the_rate_limit_are_rejected() {
     }
 }
 
-/// Other tests of the process count as well.
 #[tokio::test]
 async fn calls_over_the_rate_limit_are_counted_as_refusals() {
     let server = server().1.layer(RateLimit::new(1, HOUR)).build().unwrap();
-    let stats = server.stats();
-    let refusals = || {
-        let stats = stats.read();
-        let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.refusals");
-        found.find(|stat| stat.attribute == Some(("mcp.refusal.reason", "rate"))).unwrap().value
-    };
-    let (before, mut client) = (refusals(), server.test_client(Revision::V2026_07_28));
+    let (before, mut client) = (refusals("rate"), server.test_client(Revision::V2026_07_28));
     for _ in 0..=100 {
         text(&mut client, "double", json!({"number": 1})).await;
     }
-    let refused = refusals() - before;
+    let refused = refusals("rate") - before;
     assert!(refused >= 100, "{refused}");
 }
 

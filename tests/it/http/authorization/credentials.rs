@@ -16,6 +16,7 @@ use super::{METADATA, Protected, Request, Tokens, call, resource_of_example, ser
 use crate::{
     http::{
         client::{Endpoint, until},
+        counted,
         request::initialize,
     },
     layers::log::set_default,
@@ -355,17 +356,11 @@ async fn readiness_names_the_state_of_the_authenticator() {
     }
 }
 
-/// Other tests of the process count as well.
 #[tokio::test]
 async fn requests_are_counted_by_the_outcome_of_their_authentication() {
     const REQUESTS: u64 = 50;
 
-    let counting = Server::empty("counting", "1.0.0").build().unwrap();
-    let counted = |outcome: &str| {
-        let stats = counting.stats().read();
-        let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.authentications");
-        found.find(|stat| stat.attribute == Some(("mcp.authentication.outcome", outcome))).unwrap().value
-    };
+    let counted = |outcome: &str| counted("mcp.server.authentications", outcome);
     let server = Protected::with(|server| server.require_scopes("audit"), HttpOptions::default());
     for (token, outcome) in [
         (Some("emma/audit"), "accepted"),
