@@ -360,7 +360,7 @@ mod tests {
             let opened = endpoint.sessions().local.open(Arc::new(Session::for_test()), endpoint.peer());
             assert!(opened.is_some(), "{name}");
             let service = HttpService::new(endpoint.clone(), LegacySessions::default());
-            service.respond(request.body(HttpBody::default()).unwrap()).await;
+            let Ok(_) = service.respond(request.body(HttpBody::default()).unwrap()).await;
             assert_eq!(endpoint.peer().used(Resource::Sessions), 0, "{name}");
         }
     }

@@ -75,13 +75,13 @@ enum BodyError {
 ///
 /// Returns the response that rejects the request if the body is too long, too slow or incomplete, or if the memory of
 /// all bodies is exhausted.
-pub(super) async fn read<B: RequestBody>(
+pub(super) fn read<B: RequestBody>(
     endpoint: &Endpoint,
     source: &HttpRequestSource,
     body: B,
     now: Instant,
-) -> Result<ReceivedBody, Box<HttpResponse>> {
-    read_up_to(usize::MAX, endpoint, source, body, now).await
+) -> impl Future<Output = Result<ReceivedBody, Box<HttpResponse>>> {
+    read_up_to(usize::MAX, endpoint, source, body, now)
 }
 
 /// Reads a body like [`read`], with a limit of its own in addition to the limit of the options.

@@ -142,16 +142,25 @@ impl HttpService {
 
     /// Responds to a request. The future of the common case, a POST without `Origin`, is kept small because it is moved
     /// for each request.
-    pub(super) fn respond<B: RequestBody>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B> {
+    pub(super) fn respond<B: RequestBody>(
+        &self,
+        request: Request<B>,
+    ) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<B> {
+        self.complete(self.prepare(request))
+    }
+
+    pub(super) fn complete<B: RequestBody>(
+        &self,
+        prepared: Prepared<B>,
+    ) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<B> {
         let endpoint = self.endpoint.clone();
-        let prepared = self.prepare(request);
         async move {
             match prepared {
                 Prepared::Post(source, body, now) => {
-                    post(&endpoint, source, body, now).await.unwrap_or_else(|rejection| *rejection)
+                    Ok(post(&endpoint, source, body, now).await.unwrap_or_else(|rejection| *rejection))
                 }
-                Prepared::Ready(response) => *response,
-                Prepared::Other(response) => response.await.unwrap_or_else(|never| match never {}),
+                Prepared::Ready(response) => Ok(*response),
+                Prepared::Other(response) => response.await,
             }
         }
     }
@@ -164,7 +173,7 @@ impl HttpService {
         Box::pin(self.cors.layer(Handler(handle)).call(request))
     }
 
-    fn prepare<B: RequestBody>(&self, request: Request<B>) -> Prepared<B> {
+    pub(super) fn prepare<B: RequestBody>(&self, request: Request<B>) -> Prepared<B> {
         let endpoint = &self.endpoint;
         if AuthorizationService::serves(endpoint, request.uri().path()) {
             let service = self.authorization_service();
@@ -188,7 +197,7 @@ impl HttpService {
 }
 
 /// A request whose handling has begun.
-enum Prepared<B> {
+pub(super) enum Prepared<B> {
     /// A POST without `Origin` to a server without authentication.
     Post(Arc<HttpRequestSource>, B, Instant),
     Ready(Box<HttpResponse>),
@@ -209,8 +218,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        let response = self.respond(request);
-        Box::pin(async move { Ok(response.await) })
+        Box::pin(self.respond(request))
     }
 }
 

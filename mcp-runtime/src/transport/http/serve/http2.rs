@@ -58,7 +58,7 @@ pub(super) async fn serve<S, F>(
 ) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: Future<Output = HttpResponse> + Send + 'static,
+    F: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
 {
     let activity = Arc::new(Activity::default());
     let service = service_fn(|request: Request<Incoming>| {
@@ -76,7 +76,7 @@ where
         let exchange = Arc::new(Exchange::new(&activity, reader, permit));
         async move {
             let response = match response {
-                Ok(response) => response.await,
+                Ok(response) => response.await?,
                 Err(rejection) => rejection,
             };
             Ok::<_, Infallible>(response.map(|body| TrackedBody { body, exchange }))

@@ -45,7 +45,7 @@ use crate::{
             options::{ListenerOptions, MAX_HEADERS},
             peers::{PeerPermit, Remote},
             response::{self, HttpResponse},
-            service::HttpService,
+            service::{HttpService, Prepared},
         },
     },
 };
@@ -141,11 +141,13 @@ impl Serve {
                         if let Some(handshake) = connection_limit.admit_handshake(endpoint.peer()) {
                             let (certificate, requests) = (Arc::clone(certificate), Arc::clone(&connection_limit.pool));
                             let stop = connections.subscribe();
-                            spawn(remote, permit, router.serve_tls(socket, certificate, handshake, requests, stop));
+                            let serve = || router.serve_tls(socket, certificate, handshake, requests, stop);
+                            spawn(remote, permit, serve);
                         }
                         continue;
                     }
-                    spawn(remote, permit, router.serve(socket, connections.subscribe()));
+                    let stop = connections.subscribe();
+                    spawn(remote, permit, || router.serve(socket, stop));
                 }
                 Err(Err(error)) => {
                     // The process may have too many open files, so this waits for other connections to close.
@@ -185,10 +187,13 @@ debug!(Serve, self, listener: self.listener, options: self.options);
 
 type ConnectionResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Serves a connection in a new task.
-fn spawn(remote: Remote, permit: PeerPermit, connection: impl Future<Output = ConnectionResult> + Send + 'static) {
+/// Serves a connection in a new task. The task creates the future, since its own would otherwise store it twice.
+fn spawn<F>(remote: Remote, permit: PeerPermit, serve: impl FnOnce() -> F + Send + 'static)
+where
+    F: Future<Output = ConnectionResult> + Send + 'static,
+{
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        if let Err(error) = serve().await {
             tracing::debug!(%error, ?remote, "connection failed");
         }
         drop(permit);
@@ -209,33 +214,23 @@ impl Router {
     }
 
     /// Serves a connection until it ends. From the shutdown of the listener on, only until the current request ends.
-    fn serve<S>(
-        self: Arc<Self>,
-        socket: S,
-        mut stop: watch::Receiver<()>,
-    ) -> impl Future<Output = ConnectionResult> + use<S>
+    async fn serve<S>(self: Arc<Self>, socket: S, mut stop: watch::Receiver<()>) -> ConnectionResult
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (header_timeout, max_head_bytes) = (self.options.header_timeout, self.options.max_head_bytes);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let response = self.respond(request);
-            async move { Ok::<_, Infallible>(response.await) }
-        });
+        let service = service_fn(|request: Request<Incoming>| self.respond(request));
         let connection = http1::Builder::new()
             .timer(SharedTimer::default())
-            .header_read_timeout(header_timeout)
+            .header_read_timeout(self.options.header_timeout)
             .max_headers(MAX_HEADERS)
-            .max_buf_size(max_head_bytes)
+            .max_buf_size(self.options.max_head_bytes)
             .serve_connection(TokioIo::new(socket), service);
-        async move {
-            let mut connection = pin!(connection);
-            if let Ok(ended) = race(connection.as_mut(), stop.changed()).await {
-                return Ok(ended?);
-            }
-            connection.as_mut().graceful_shutdown();
-            Ok(connection.await?)
+        let mut connection = pin!(connection);
+        if let Ok(ended) = race(connection.as_mut(), stop.changed()).await {
+            return Ok(ended?);
         }
+        connection.as_mut().graceful_shutdown();
+        Ok(connection.await?)
     }
 
     /// Serves a connection over TLS, with the protocol that the client chooses. Each request of HTTP/2 takes a permit of
@@ -269,18 +264,17 @@ impl Router {
     }
 
     /// Responds to a request. The future is small if the request is one to the endpoint.
-    fn respond(self: &Arc<Self>, request: Request<Incoming>) -> impl Future<Output = HttpResponse> + use<> {
-        let response = if self.is_endpoint(request.uri().path()) {
-            Ok(self.service.respond(request))
+    fn respond(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<> {
+        let prepared = if self.is_endpoint(request.uri().path()) {
+            self.service.prepare(request)
         } else {
-            Err((Arc::clone(self), Box::new(request)))
+            let router = Arc::clone(self);
+            Prepared::Other(Box::pin(async move { Ok(router.route(request).await) }))
         };
-        async move {
-            match response {
-                Ok(response) => response.await,
-                Err((router, request)) => Box::pin(router.route(*request)).await,
-            }
-        }
+        self.service.complete(prepared)
     }
 
     /// Returns whether a path is the endpoint's, with or without a slash at its end.
