@@ -8,6 +8,7 @@
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -62,8 +63,8 @@ impl LegacyService {
         matches!(path, STREAM | MESSAGES)
     }
 
-    pub(super) async fn respond<B: RequestBody>(self, request: Request<B>) -> HttpResponse {
-        self.handle(request).await.unwrap_or_else(|rejection| *rejection)
+    pub(super) async fn respond<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Infallible> {
+        Ok(self.handle(request).await.unwrap_or_else(|rejection| *rejection))
     }
 
     async fn handle<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {

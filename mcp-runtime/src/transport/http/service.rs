@@ -168,7 +168,7 @@ impl HttpService {
     /// Lets a handler respond behind the CORS layer.
     pub(super) fn with_cors<B, R>(&self, request: Request<B>, handle: impl FnMut(Request<B>) -> R) -> ResponseFuture
     where
-        R: Future<Output = HttpResponse> + Send + 'static,
+        R: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
     {
         Box::pin(self.cors.layer(Handler(handle)).call(request))
     }
@@ -183,8 +183,7 @@ impl HttpService {
             return Prepared::Other(self.with_cors(request, |request| handle(endpoint.clone(), request)));
         }
         if endpoint.authorization().is_some() {
-            let response = handle(endpoint.clone(), request);
-            return Prepared::Other(Box::pin(async move { Ok(response.await) }));
+            return Prepared::Other(Box::pin(handle(endpoint.clone(), request)));
         }
         let now = Instant::now();
         endpoint.sweep(now);
@@ -228,7 +227,7 @@ struct Handler<F>(F);
 impl<B, F, R> Service<Request<B>> for Handler<F>
 where
     F: FnMut(Request<B>) -> R,
-    R: Future<Output = HttpResponse> + Send + 'static,
+    R: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
 {
     type Response = HttpResponse;
     type Error = Infallible;
@@ -239,13 +238,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        let response = (self.0)(request);
-        Box::pin(async move { Ok(response.await) })
+        Box::pin((self.0)(request))
     }
 }
 
-async fn handle<B: RequestBody>(endpoint: Endpoint, request: Request<B>) -> HttpResponse {
-    try_handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection)
+async fn handle<B: RequestBody>(endpoint: Endpoint, request: Request<B>) -> Result<HttpResponse, Infallible> {
+    Ok(try_handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection))
 }
 
 async fn try_handle<B: RequestBody>(

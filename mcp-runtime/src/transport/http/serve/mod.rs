@@ -264,17 +264,8 @@ impl Router {
     }
 
     /// Responds to a request. The future is small if the request is one to the endpoint.
-    fn respond(
-        self: &Arc<Self>,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<> {
-        let prepared = if self.is_endpoint(request.uri().path()) {
-            self.service.prepare(request)
-        } else {
-            let router = Arc::clone(self);
-            Prepared::Other(Box::pin(async move { Ok(router.route(request).await) }))
-        };
-        self.service.complete(prepared)
+    fn respond(&self, request: Request<Incoming>) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<> {
+        self.service.complete(self.route(request))
     }
 
     /// Returns whether a path is the endpoint's, with or without a slash at its end.
@@ -284,26 +275,30 @@ impl Router {
         path == own || path[..without_slash(path)] == own[..without_slash(own)]
     }
 
-    /// Responds to requests for any path other than the endpoint's.
-    async fn route(&self, request: Request<Incoming>) -> HttpResponse {
+    fn route(&self, request: Request<Incoming>) -> Prepared<Incoming> {
         let path = request.uri().path();
+        let HttpService { endpoint, legacy, .. } = &self.service;
+        if self.is_endpoint(path) {
+            return self.service.prepare(request);
+        }
         if self.options.liveness_path.as_deref() == Some(path) {
-            return response::health(None, None);
+            return Prepared::Ready(Box::new(response::health(None, None)));
         }
         if self.options.readiness_path.as_deref() == Some(path) {
-            let endpoint = &self.service.endpoint;
-            return response::health(endpoint.unready().await, endpoint.authenticator_state());
+            let endpoint = endpoint.clone();
+            return Prepared::Other(Box::pin(async move {
+                Ok(response::health(endpoint.unready().await, endpoint.authenticator_state()))
+            }));
         }
-        if AuthorizationService::serves(&self.service.endpoint, path) {
-            return self.service.authorization_service().respond(request).await;
+        if AuthorizationService::serves(endpoint, path) {
+            return self.service.prepare(request);
         }
         if self.options.legacy_sse && LegacyService::serves(path) {
-            let HttpService { endpoint, legacy, .. } = &self.service;
             let handle = |request| LegacyService::new(endpoint.clone(), legacy.clone()).respond(request);
-            return self.service.with_cors(request, handle).await.unwrap_or_else(|never| match never {});
+            return Prepared::Other(self.service.with_cors(request, handle));
         }
-        let why = format!("path not found: the MCP endpoint is `{}`", self.service.endpoint.options().path);
-        response::invalid_request(StatusCode::NOT_FOUND, &why)
+        let why = format!("path not found: the MCP endpoint is `{}`", endpoint.options().path);
+        Prepared::Ready(Box::new(response::invalid_request(StatusCode::NOT_FOUND, &why)))
     }
 
     /// Ends subscriptions, waits for calls in flight, then ends the remaining streams and connections.
