@@ -140,14 +140,12 @@ impl Serve {
                     if let Some(certificate) = &listener.certificate {
                         if let Some(handshake) = connection_limit.admit_handshake(endpoint.peer()) {
                             let (certificate, requests) = (Arc::clone(certificate), Arc::clone(&connection_limit.pool));
-                            let stop = connections.subscribe();
-                            let serve = || router.serve_tls(socket, certificate, handshake, requests, stop);
-                            spawn(remote, permit, serve);
+                            let serve = |stop| router.serve_tls(socket, certificate, handshake, requests, stop);
+                            spawn(remote, permit, connections.subscribe(), serve);
                         }
                         continue;
                     }
-                    let stop = connections.subscribe();
-                    spawn(remote, permit, || router.serve(socket, stop));
+                    spawn(remote, permit, connections.subscribe(), |stop| router.serve(socket, stop));
                 }
                 Err(Err(error)) => {
                     // The process may have too many open files, so this waits for other connections to close.
@@ -188,15 +186,23 @@ debug!(Serve, self, listener: self.listener, options: self.options);
 type ConnectionResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// Serves a connection in a new task. The task creates the future, since its own would otherwise store it twice.
-fn spawn<F>(remote: Remote, permit: PeerPermit, serve: impl FnOnce() -> F + Send + 'static)
-where
+///
+/// The shutdown of the listener waits until all receivers of `stop` are dropped, so the task drops the last one when it
+/// has released the server.
+fn spawn<F>(
+    remote: Remote,
+    permit: PeerPermit,
+    stop: watch::Receiver<()>,
+    serve: impl FnOnce(watch::Receiver<()>) -> F + Send + 'static,
+) where
     F: Future<Output = ConnectionResult> + Send + 'static,
 {
     tokio::spawn(async move {
-        if let Err(error) = serve().await {
+        if let Err(error) = serve(stop.clone()).await {
             tracing::debug!(%error, ?remote, "connection failed");
         }
         drop(permit);
+        drop(stop);
     });
 }
 
@@ -322,5 +328,42 @@ impl Router {
         if !is_closed && tokio::time::timeout(grace, closed).await.is_err() {
             tracing::warn!("shutdown grace period expired: closing connections");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+    use crate::transport::http::peers::{Peers, Pool, Resource, Share};
+
+    /// A part of the server whose drop takes a while, like that of telemetry, which exports what it has recorded.
+    struct SlowDrop(Arc<AtomicBool>);
+
+    impl Drop for SlowDrop {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(100));
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A program may end as soon as its server has stopped.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_shutdown_waits_until_connections_have_released_the_server() {
+        let peer = Arc::new(Peers::new(Share::new(1.0))).principal("ada");
+        let permit = Pool::new(Resource::Connections, 1, Share::new(1.0)).try_acquire(&peer, 1).unwrap();
+        let (connections, is_dropped) = (watch::Sender::new(()), Arc::new(AtomicBool::new(false)));
+        let server = SlowDrop(Arc::clone(&is_dropped));
+        spawn(Remote::Unknown, permit, connections.subscribe(), |stop| async move {
+            let _server = server;
+            drop(stop);
+            Ok(())
+        });
+        connections.closed().await;
+        assert!(is_dropped.load(Ordering::Relaxed));
     }
 }
