@@ -427,6 +427,22 @@ mod tests {
         assert_eq!(response["result"]["own"], true);
     }
 
+    /// A program may print lines without an end, each of any length.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_lines_that_are_no_messages_are_kept_up_to_a_limit() {
+        let script = r#"read l
+            i=0; while [ $i -lt 101 ]; do printf 'x%01000d\n' $i; i=$((i+1)); done
+            echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+            cat > /dev/null"#;
+        let args = vec!["-c".to_owned(), script.to_owned()];
+        let target = Target::Program { name: "sh".to_owned(), program: "sh".into(), args, env: Vec::new() };
+        let mut connection = RawConnection::open(&target).unwrap();
+        connection.request(&json!({"id": 1, "method": "ping"}), Duration::from_secs(60)).await.unwrap();
+        let lengths: Vec<usize> = connection.stray_lines().iter().map(String::len).collect();
+        assert_eq!(lengths, [1000; 100]);
+    }
+
     /// Starts a server that returns three headers of a request, in a body with another content type if its path is `/events`.
     async fn start_mirror() -> String {
         let mirror = |uri: axum::http::Uri, headers: HeaderMap| async move {

@@ -161,6 +161,29 @@ async fn stderr_is_sent_to_the_client() {
     }
 }
 
+/// A daemon, for example.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_process_that_keeps_no_stream_open_outlives_the_program() {
+    let folder = folder(&[]);
+    let path = |name: &str| folder.path().join(name);
+    let wait = "until [ -e go ]; do [ -d \"$0\" ] || exit; sleep 0.1; done";
+    let script = format!("cd \"$0\"; ({wait}; echo > done) > /dev/null 2>&1 &");
+    let command = json!({"program": "/bin/sh", "args": ["-c", script, folder.path()]});
+    let tools = json!({"tools": {"t": {"description": "T.", "command": command}}});
+    fs::write(path("t.json"), tools.to_string()).unwrap();
+    let result = client(folder.path()).call("t", json!({})).await.unwrap();
+    assert!(!result.is_error(), "{}", result.text());
+    fs::write(path("go"), "").unwrap();
+    for _ in 0..1000 {
+        if path("done").exists() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the process has ended");
+}
+
 /// Returns how the only mistake of a file differs from its position and the beginning of its message.
 fn difference(file: &str, text: &str, expected: &str) -> Option<String> {
     let folder = folder(&[(file, text)]);
@@ -183,6 +206,9 @@ fn every_mistake_is_reported_with_its_position() {
         ("\n\ntools = 1 2".to_owned(), "3:9: "),
         ("\n[tools.t]\ncommand.program = \"x\"".to_owned(), "2:1: missing field `description`"),
         (tool("describe = \"T.\""), "3:1: unknown field `describe`"),
+        (tool(&command("[], shell = true")), "3:47: unknown field `shell`"),
+        (service("header = {}\n"), "7:1: unknown field `header`"),
+        (call("method = \"GET\", path = \"/{a}\", querry = []"), "6:41: unknown field `querry`"),
         (tool(""), "1:8: the tool `t`: a tool has either a `command` or an `http` table"),
         (
             service("").replace("args = []", "args = []}\nhttp = {method = \"GET\", path = \"/\""),
@@ -202,6 +228,10 @@ fn every_mistake_is_reported_with_its_position() {
         (
             tool(&format!("{argument}arguments.a.optional = true\n{}", command("[\"--x\", \"{a}\"]"))),
             "5:44: the tool `t`: `--x` would remain without `{a}`: write both in a list",
+        ),
+        (
+            tool(&format!("arguments.a.type = [\"string\", \"null\"]\n{}", command("[\"--x\", \"{a}\"]"))),
+            "4:44: the tool `t`: `--x` would remain without `{a}`",
         ),
         (
             tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"y\", [\"z\", \"-x\"], \"{a}\"]"))),

@@ -378,6 +378,33 @@ fn a_document_describes_operations() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Some model providers refuse longer ones.
+#[test]
+fn descriptions_of_tools_have_at_most_1024_characters() {
+    for is_deprecated in [false, true] {
+        let operation = described(&json!({"description": "ab ".repeat(1000), "deprecated": is_deprecated}));
+        let description = operation["description"].as_str().unwrap();
+        assert!((1000..=1024).contains(&description.chars().count()), "{description}");
+        assert_eq!(description.ends_with("\n\nDeprecated."), is_deprecated, "{description}");
+    }
+}
+
+/// Each takes a part of the attention of a model.
+#[test]
+fn inputs_and_results_have_few_schemas() {
+    let object = |inner: Value| {
+        let properties: serde_json::Map<_, _> = (0..20).map(|at| (format!("p{at}"), inner.clone())).collect();
+        json!({"type": "object", "properties": properties})
+    };
+    let content = json!({"application/json": {"schema": object(object(json!({"type": "string"})))}});
+    let operation = json!({"requestBody": {"content": content}, "responses": {"200": {"content": content}}});
+    let description = described(&operation);
+    for (part, most) in [("input", 200), ("output", 50)] {
+        let count = description[part].to_string().matches("\"type\"").count();
+        assert!((20..=most).contains(&count), "{part}: {count}");
+    }
+}
+
 #[test]
 fn headers_of_the_connection_are_no_arguments() {
     for (name, is_argument) in [

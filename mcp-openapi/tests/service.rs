@@ -112,6 +112,8 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
         "long-error" => json("500 Internal Server Error", &"é".repeat(10_000)),
         "empty" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
         "large" => json("200 OK", &format!("\"{}\"", "x".repeat(5000))),
+        "longest" => typed("text/plain", &"x".repeat(1 << 20)),
+        "too-long" => typed("text/plain", &"x".repeat((1 << 20) + 1)),
         "endless" => format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n{}", "x".repeat(50_000)),
         "text" => typed("text/html; charset=utf-8", "<p>ü</p>"),
         "image" => typed("image/png", "PNG"),
@@ -460,6 +462,10 @@ async fn responses_become_results() {
     assert_eq!(text(&long), format!("error: 500 Internal Server Error: {}…", "é".repeat(4096)));
     let long = patient.call("respond", json!({"kind": "long-wait"})).await.unwrap();
     assert_eq!(text(&long), format!("error: 503 Service Unavailable, retry after {}…", "9".repeat(4096)));
+    let longest = patient.call("respond", json!({"kind": "longest"})).await.unwrap();
+    assert_eq!(text(&longest).len(), 1 << 20);
+    let long = patient.call("respond", json!({"kind": "too-long"})).await.unwrap();
+    assert_eq!(text(&long), "error: 200 OK: the response is larger than 1048576 bytes");
     for (kind, expected) in [
         ("image", json!({"type": "image", "mimeType": "image/png", "data": "UE5H"})),
         ("sound", json!({"type": "audio", "mimeType": "audio/wav", "data": "V0FW"})),
@@ -510,6 +516,7 @@ async fn the_next_page_is_named() {
         (json!({"next": {"offset": "o", "href": "?page=2"}}), json!({"offset": "o"})),
         (json!({"next_cursor": 5}), json!({"cursor": "5"})),
         (json!({"next_untyped": "u"}), json!({"untyped": "u"})),
+        (json!({"next_position": "p"}), json!({"position": "p"})),
         (json!({"next_cursor": &longest}), json!({"cursor": &longest})),
         // There is no next page, or no argument for it.
         (json!({"response_metadata": {"next_cursor": ""}}), Value::Null),
@@ -564,6 +571,7 @@ async fn tools_are_described() {
     // The second operation with this id.
     assert_eq!(tool("delete_respond_kind")["annotations"], json!({"destructiveHint": true, "idempotentHint": true}));
     assert_eq!(tool("clash")["annotations"], json!({"idempotentHint": true}));
+    assert_eq!(tool("create-animal")["annotations"], Value::Null, "a client must not repeat it");
     assert_eq!(tool("clash")["description"], "PUT /pets/{id}\n\nDeprecated.");
     assert_eq!(tool("create-animal")["title"], "Create an animal.");
     let animal = &tool("create-animal")["inputSchema"]["properties"]["body"]["anyOf"];

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use mcp_runtime::layers::{Call, CallKind, Layer, LayerFuture, Next};
+use mcp_runtime::layers::{Call, CallKind, CallStatus, Layer, LayerFuture, Next};
 use opentelemetry::{Context, KeyValue, trace::TraceContextExt as _};
 use tracing::Span;
 use tracing_opentelemetry::get_otel_context;
@@ -72,7 +72,9 @@ impl Layer for RecordContents {
             let tool = call.name().to_owned();
             self.record(&operation, "gen_ai.tool.call.arguments", &tool, call.arguments());
             let outcome = next.run(call).await;
-            if let Some(json) = outcome.json() {
+            if outcome.status() == CallStatus::Success
+                && let Some(json) = outcome.json()
+            {
                 self.record(&operation, "gen_ai.tool.call.result", &tool, json);
             }
             outcome

@@ -533,6 +533,8 @@ mod tests {
             ("<IMG SRC=img/dot.svg>", format!("<img src=\"{DOT}\">")),
             ("<img src='img/d%6ft.svg'>", format!("<img src=\"{DOT}\">")),
             ("<img src=img//dot.svg>", format!("<img src=\"{DOT}\">")),
+            // The version of a file is not part of its name.
+            ("<img src='img/dot.svg?v=2'>", format!("<img src=\"{DOT}\">")),
             // The first attribute of a name counts.
             ("<img src=img/dot.svg src=https://b.example/x>", format!("<img src=\"{DOT}\">")),
             ("<img src=img/dot.svg alt='&amp;lt;'>", format!("<img src=\"{DOT}\" alt=\"&amp;lt;\">")),

@@ -186,6 +186,8 @@ mod tests {
             ("https://*.a.example", "https://evil-a.example", false),
             ("https://*.a.example", "https://evila.example", false),
             ("https://a.example", "https://a.example.evil.example", false),
+            ("https://a.example", "https://a.example@evil.example/x", false),
+            ("https://a.example", "https://a.example:443@evil.example/x", false),
             ("https://a.example", "https://b.example", false),
             ("https://a.example", "https://${host}/x", false),
             ("https://*.a.example", r"https://evil.example\.a.example", false),

@@ -426,4 +426,18 @@ mod tests {
         let Target::Http { headers, .. } = upstream.target else { panic!("the target is a URL") };
         assert_eq!(format!("{headers:?}"), r#"{"authorization": Sensitive}"#);
     }
+
+    /// URLs, arguments and variables may contain secrets.
+    #[test]
+    fn an_upstream_is_printed_without_what_may_be_secret() {
+        for (upstream, expected) in [
+            (Upstream::http("https://example.com/mcp?key=secret"), r#"Upstream { transport: "http", .. }"#),
+            (
+                Upstream::command("server", ["--key", "secret"]).env("KEY", "secret"),
+                r#"Upstream { program: "server", .. }"#,
+            ),
+        ] {
+            assert_eq!(format!("{upstream:?}"), expected);
+        }
+    }
 }

@@ -163,6 +163,8 @@ async fn output_is_limited() {
     assert_eq!(result.text(), "x".repeat(1000));
     let result = client.call("flood", json!({"bytes": 10_000_000})).await.unwrap();
     assert_eq!(result.text(), format!("{}\n[truncated: 9999000 more bytes than the limit of 1000]", "x".repeat(1000)));
+    let result = self::client().call("flood", json!({"bytes": 1_000_000})).await.unwrap();
+    assert!(result.text().ends_with("\n[truncated: 737856 more bytes than the limit of 262144]"));
     // A program without output on stdout.
     assert_eq!(client.call("flood", json!({"bytes": 0})).await.unwrap().text(), "done\n");
     // Each byte that is not UTF-8 becomes three.

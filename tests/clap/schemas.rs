@@ -157,6 +157,16 @@ async fn options_of_the_commands_above_belong_to_a_tool() {
 }
 
 #[tokio::test]
+async fn a_tool_has_the_longest_description_of_its_command() {
+    for (command, expected) in [
+        (Command::new("program").about("Short"), "Short"),
+        (Command::new("program").about("Short").long_about("Long"), "Long"),
+    ] {
+        assert_eq!(tools(command).await[0]["description"], expected);
+    }
+}
+
+#[tokio::test]
 async fn requirements_that_a_subcommand_negates_are_not_required() {
     let command = Command::new("bat")
         .subcommand_negates_reqs(true)

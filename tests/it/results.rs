@@ -1,13 +1,16 @@
 //! Structured results are checked against the output schema of their tool, in debug builds and by the test client.
 
 use mcp_runtime::{
-    Json, Revision, Server, ToolResult,
+    Context, Json, Level, Revision, Server, ToolResult,
     layers::{Call, Next, Outcome, from_fn},
     model::Structured,
-    tool,
+    resource, tool,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{
+    Serialize, Serializer,
+    ser::{Error as _, SerializeMap as _},
+};
 use serde_json::{Value, json};
 
 /// A type whose `Serialize` and `JsonSchema` may disagree.
@@ -60,6 +63,37 @@ fn perhaps(text: Option<String>) -> Option<String> {
     text
 }
 
+/// A value whose serialization fails after its first member.
+#[derive(JsonSchema)]
+struct Torn {
+    whole: u8,
+}
+
+impl Serialize for Torn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_map(None)?.serialize_entry("whole", &self.whole)?;
+        Err(S::Error::custom("torn"))
+    }
+}
+
+/// Return a torn value.
+#[tool]
+fn torn() -> Json<Torn> {
+    Json(Torn { whole: 1 })
+}
+
+/// Log a torn value.
+#[tool]
+fn logs_torn(ctx: &Context) {
+    ctx.log(Level::Error, Torn { whole: 1 });
+}
+
+/// A torn resource.
+#[resource("test://torn")]
+fn torn_resource() -> Json<Torn> {
+    Json(Torn { whole: 1 })
+}
+
 fn server() -> Server {
     Server::empty("weather", "1.0.0").with::<weather>().with::<later>().with::<all>().with::<maybe>()
 }
@@ -109,6 +143,23 @@ async fn structured_results_that_violate_their_schema_fail() {
             let expected: Vec<_> = expected.iter().map(|line| line.replace("structuredContent", member)).collect();
             assert_eq!(violations(&error.message, name), expected, "{revision}");
         }
+    }
+}
+
+/// Nothing is sent of a value that cannot be sent as a whole.
+#[tokio::test]
+async fn values_that_cannot_be_serialized_are_errors() {
+    let server = Server::empty("torn", "1.0.0").with::<torn>().with::<logs_torn>().with::<torn_resource>();
+    let built = server.build().unwrap();
+    for revision in Revision::ALL {
+        let mut client = built.test_client(revision);
+        let error = client.call("torn", json!({})).await.unwrap_err();
+        assert_eq!((error.code, &*error.message), (-32603, "the result cannot be serialized: torn"), "{revision}");
+        let error = client.read("test://torn").await.unwrap_err();
+        assert_eq!((error.code, &*error.message), (-32603, "the contents cannot be serialized: torn"), "{revision}");
+        let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
+        client.request("tools/call", json!({"name": "logs_torn", "_meta": meta})).await.unwrap();
+        assert_eq!(client.notifications(), [] as [Value; 0], "{revision}");
     }
 }
 

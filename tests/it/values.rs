@@ -193,7 +193,8 @@ fn mistakes_are_reported_when_the_entry_is_added() {
     let none: [&str; 0] = [];
     let method =
         |name: &str| MethodEntry::new(name.to_owned(), object(), async |_: Value, _: Context| Ok::<_, String>(()));
-    let cases: [(Entry, &str); 24] = [
+    let nested = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": object()}});
+    let cases: [(Entry, &str); 25] = [
         (tool("a b", object()).into(), "expected only ASCII letters, digits, `_`, `.` and `-`"),
         (tool("", object()).into(), "expected at least 1 character"),
         (tool("t", json!({"type": "string"})).into(), "its `type` is not `object`"),
@@ -211,6 +212,7 @@ fn mistakes_are_reported_when_the_entry_is_added() {
         (resource("test://{").into(), "`r` (tests/it/values.rs:"),
         (resource("scheme").into(), "`scheme` has no scheme"),
         (prompt(json!({"type": "object", "properties": {"a": {"type": "array"}}})).into(), "is a list"),
+        (prompt(nested).into(), "is an object"),
         (method("search").into(), "expected a domain, a slash and a name"),
         (method("tools/call").into(), "expected a domain, a slash and a name"),
         (method("tasks/com.example").into(), "expected a domain, a slash and a name"),
@@ -225,9 +227,50 @@ fn mistakes_are_reported_when_the_entry_is_added() {
         assert!(problem.contains(expected), "{problem}");
         assert!(problem.contains("values.rs:"), "{problem}");
     }
-    let twice = Server::empty("values", "1.0.0").with::<annotated_add>().with_entry(tool("add", object()));
+    let twice = Server::empty("values", "1.0.0").with::<annotated_add>();
+    let twice = ["add", "sub", "sub"].into_iter().fold(twice, |server, name| server.with_entry(tool(name, object())));
     let error = twice.build().unwrap_err().to_string();
     assert!(error.contains("two tools are named `add`") && error.contains("`add` (tests/it/values.rs:"), "{error}");
+    assert!(error.contains("two tools are named `sub`"), "{error}");
+}
+
+/// Several threads check the schemas of many entries.
+#[test]
+fn each_mistake_in_one_of_many_entries_is_reported() {
+    let server = (0..250).fold(Server::empty("values", "1.0.0"), |server, number| {
+        let kind = if [3, 240].contains(&number) { "txt" } else { "string" };
+        let schema = json!({"type": "object", "properties": {"a": {"type": kind}}});
+        server.with_entry(ToolEntry::new(format!("t{number}"), schema, async |_: Value, _: Context| ()))
+    });
+    let error = server.build().unwrap_err();
+    let [first, second] = error.problems() else { panic!("expected two problems: {error}") };
+    assert!(first.contains("`t3` ") && second.contains("`t240` "), "{error}");
+}
+
+/// Prompts are listed without schemas.
+#[tokio::test]
+async fn descriptions_of_arguments_of_prompts_contain_their_constraints() {
+    for (schema, expected) in [
+        (json!({"type": "integer", "minimum": 0, "maximum": 9}), Some("a whole number, at most 9")),
+        (json!({"type": "integer", "minimum": 1, "default": 3}), Some("an integer, at least 1, default 3")),
+        (
+            json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+            Some("a number, more than 0, less than 1"),
+        ),
+        (
+            json!({"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^a"}),
+            Some("minimum length 2, maximum length 4, matching \"^a\""),
+        ),
+        (json!({"type": "boolean", "description": "Loudly"}), Some("Loudly (`true` or `false`)")),
+        (json!({"type": "string", "description": "Whom"}), Some("Whom")),
+        (json!({"type": "string"}), None),
+    ] {
+        let schema = json!({"type": "object", "properties": {"value": schema}});
+        let prompt = PromptEntry::new("p", schema, async |_: Value, _: Context| PromptMessage::user("x"));
+        let mut client = Server::empty("values", "1.0.0").with_entry(prompt).test_client(Revision::V2026_07_28);
+        let listed = client.request("prompts/list", json!({})).await.unwrap();
+        assert_eq!(listed["prompts"][0]["arguments"][0]["description"].as_str(), expected);
+    }
 }
 
 fn names(tools: &[mcp_runtime::testing::ListedEntry]) -> Vec<&str> {

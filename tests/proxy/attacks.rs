@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -504,10 +504,41 @@ async fn requests_of_a_program_are_limited() {
     assert!(most < 5000, "{most} tasks");
 }
 
-/// Text in all that clients show, which controls a terminal or hides something.
+/// Text that controls a terminal or hides something.
+const ODD: &str = "one\u{1b}[2J\u{7}\r\u{9b}31m\u{202e}\u{e0041}\ttwo";
+
+/// A user answers what is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_an_upstream_are_printable() {
+    let name = json!({"type": "string", "title": ODD, "description": ODD});
+    let schema = json!({"type": "object", "properties": {"name": name}});
+    let question = json!({"mode": "form", "message": ODD, "requestedSchema": schema});
+    let questions = json!({"question": {"method": "elicitation/create", "params": question}});
+    let fake = fake::start_stateless(move |method, params| match method {
+        "tools/call" if params["inputResponses"].is_null() => {
+            Reply::Result(json!({"resultType": "input_required", "inputRequests": questions, "requestState": "s"}))
+        }
+        "tools/call" => Reply::Result(json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})),
+        _ => {
+            Reply::Result(json!({"resultType": "complete", "tools": [tool("a")], "ttlMs": 0, "cacheScope": "private"}))
+        }
+    })
+    .await;
+    let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+    let shown = Arc::<Mutex<String>>::default();
+    let seen = Arc::clone(&shown);
+    let mut client = server.test_client(Revision::V2025_11_25).answering(move |request| {
+        *seen.lock().unwrap() = format!("{:?}", request.params);
+        json!({"action": "accept", "content": {"name": "Ada"}})
+    });
+    assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done");
+    let shown = shown.lock().unwrap();
+    assert_eq!((shown.matches(r"one[2J31m\ttwo").count(), shown.matches("one[2J").count()), (3, 3), "{shown}");
+}
+
+/// Text in all that clients show.
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_of_an_upstream_are_printable() {
-    const ODD: &str = "one\u{1b}[2J\u{7}\r\u{9b}31m\u{202e}\u{e0041}\ttwo";
     let listed = json!([{
         "name": "a", "title": ODD, "description": ODD, "annotations": {"title": ODD},
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "title": ODD, "description": ODD}}},

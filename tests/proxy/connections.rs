@@ -69,6 +69,23 @@ async fn only_configured_credentials_reach_the_upstream() {
     assert!(accept_both, "{heads:#?}");
 }
 
+/// They could take credentials to another host.
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_are_not_followed() {
+    let other = fake::start(|method, _| respond(method)).await;
+    let redirect = format!("307 Temporary Redirect\r\nlocation: {}\r\n", url(&other.address));
+    let fake = fake::start(move |method, _| match method {
+        "tools/call" => Reply::Head(redirect.clone()),
+        _ => respond(method),
+    })
+    .await;
+    let upstream = Upstream::http(url(&fake.address)).header("x-key", "configured");
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
+    let result = server.test_client(Revision::V2025_11_25).call("up_a", ()).await.unwrap();
+    assert!(result.is_error(), "{}", result.text());
+    assert_eq!(*other.heads.lock().unwrap(), [""; 0]);
+}
+
 /// The upstream rejects calls without the header. Each connection knows the headers of the lists that it has read.
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_are_sent_as_headers_on_every_connection() {
@@ -477,6 +494,11 @@ async fn mistakes_are_reported() {
         (Upstream::http("http://x").header("a", "b\nc"), "up", "the header \"a\" is invalid"),
         (Upstream::http("http://x").env("A", "b"), "up", "only commands"),
         (Upstream::command("x", ["y"]).header("a", "b"), "up", "only upstreams over HTTP"),
+        (
+            Upstream::command("x", ["y"]).headers_for(|_| async { Ok::<_, io::Error>(HeaderMap::new()) }),
+            "up",
+            "only upstreams over HTTP",
+        ),
         (Upstream::command("x", ["y"]), "Up", "the prefix \"Up\" is invalid"),
         (Upstream::command("x", ["y"]), "a_b", "the prefix \"a_b\" is invalid"),
         (Upstream::command("x", ["y"]), "7up", "the prefix \"7up\" is invalid"),

@@ -344,8 +344,9 @@ async fn messages_of_a_task_are_progress() {
                 Reply::Result(match number {
                     _ if method == "tasks/result" => result,
                     0..3 => state(is_stateless, "working", json!({"statusMessage": "one"})),
-                    3..6 => state(is_stateless, "working", json!({"statusMessage": "two"})),
-                    _ => state(is_stateless, "completed", json!({"statusMessage": "two", "result": result})),
+                    // Without what hides text.
+                    3..6 => state(is_stateless, "working", json!({"statusMessage": "t\u{202e}wo"})),
+                    _ => state(is_stateless, "completed", json!({"statusMessage": "t\u{202e}wo", "result": result})),
                 })
             })
             .await;

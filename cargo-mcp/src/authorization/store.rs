@@ -176,6 +176,20 @@ mod tests {
         assert_eq!(other.load().await.unwrap().unwrap().client_id, "other");
     }
 
+    /// A refresh token is valid once.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn only_one_process_refreshes_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = TokenStore::in_directory(directory.path().to_owned(), "http://127.0.0.1:1/mcp");
+        let guard = store.acquire_refresh_guard().await.unwrap().unwrap();
+        let file = std::fs::File::open(directory.path().join("refresh.lock")).unwrap();
+        let try_lock = || rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared);
+        assert!(try_lock().is_err());
+        drop(guard);
+        assert!(try_lock().is_ok());
+    }
+
     #[tokio::test]
     async fn an_unreadable_file_is_named() {
         let directory = tempfile::tempdir().unwrap();

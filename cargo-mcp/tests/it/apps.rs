@@ -9,7 +9,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{check::Server, common::run};
+use crate::{
+    check::Server,
+    common::{CommandOutput, cargo_mcp, run},
+    examples::listed_server,
+};
 
 const PAGE: &str = "ui://notes/board";
 
@@ -122,6 +126,9 @@ fn only_the_browser_that_knows_the_url_reaches_the_host() {
     }
     let (_, called) = app.send(authority, &format!("POST {path}request"), &own, call);
     assert!(called.ends_with(r#"{"result":{"content":[{"type":"text","text":"added"}]}}"#), "{called}");
+    let read = format!(r#"{{"method":"resources/read","params":{{"uri":"{PAGE}"}}}}"#);
+    let (_, contents) = app.send(authority, &format!("POST {path}request"), &own, &read);
+    assert!(contents.contains(r#""text":"<p>Board</p>""#), "{contents}");
     let (_, refused) = app.send(authority, &format!("POST {path}request"), &own, r#"{"method":"tools/list"}"#);
     assert!(refused.contains("`tools/list` is not passed on"), "{refused}");
     let invisible = r#"{"method":"tools/call","params":{"name":"plain"}}"#;
@@ -141,6 +148,17 @@ fn only_the_browser_that_knows_the_url_reaches_the_host() {
     assert!(policy.ends_with(&format!("frame-ancestors http://{authority}")), "{policy}");
     assert_eq!(app.send(sandbox, &format!("GET /{sandbox_path}"), "Host: rebound.example\r\n", "").0, 403);
     assert_eq!(app.send(sandbox, "GET /", &sandbox_host, "").0, 404);
+}
+
+#[test]
+fn declared_domains_that_are_no_origins_are_reported() {
+    let mut app = App::start(&Server::new(&server()));
+    let own = format!("Host: {0}\r\nOrigin: http://{0}\r\n", app.authority);
+    assert_eq!(app.send(&app.authority, &format!("POST {}view", app.path), &own, "").0, 200);
+    app.process.kill().expect("it is running");
+    let mut shown = String::new();
+    app.process.stderr.take().expect("a pipe").read_to_string(&mut shown).expect("text");
+    assert_eq!(shown, "`* ; script-src *` is not an origin, and is not part of the policy\n");
 }
 
 /// The arguments of a program can be read by other users.
@@ -234,6 +252,20 @@ declare namespace mcp {
     assert!(error.contains("cannot write `none/mcp.d.ts`"), "{error}");
 }
 
+/// Some servers list tools only for clients that show pages, or have other schemas for them.
+#[cfg(unix)]
+#[test]
+fn types_are_those_for_clients_that_show_pages() {
+    let server = Server::new(&server());
+    let program = ["--", "sh", "-c", "tee requests | \"$@\"", "sh", listed_server()];
+    let mut command = cargo_mcp(&[&["types", "--revision", "2025-11-25"][..], &program].concat());
+    let done = command.arg(server.path("server.json")).current_dir(server.path("")).output().expect("it starts");
+    CommandOutput::from(done).expect_success();
+    let requests = fs::read_to_string(server.path("requests")).expect("a file");
+    let expected = r#"{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
+    assert!(requests.contains(expected), "{requests}");
+}
+
 /// A program stands for `npx`: it prints its arguments and the configuration.
 #[cfg(unix)]
 #[test]
@@ -242,7 +274,8 @@ fn the_inspector_gets_the_transport_and_the_token() {
 
     let server = Server::new(&server());
     let npx = server.path("npx");
-    fs::write(&npx, "#!/bin/sh\necho \"$1 $2 $4\"\necho \"$3\"\ncat \"$3\"\nexit ${NPX_EXIT:-0}\n").expect("a file");
+    let script = "echo \"$1 $2 $4\"\necho \"$3\"\nls -l \"$3\" | cut -c1-10\ncat \"$3\"\nexit ${NPX_EXIT:-0}\n";
+    fs::write(&npx, format!("#!/bin/sh\n{script}")).expect("a file");
     fs::set_permissions(&npx, fs::Permissions::from_mode(0o755)).expect("permissions");
     let directory = npx.parent().expect("a directory").to_str().expect("a path in UTF-8");
     let path = format!("{directory}:/usr/bin:/bin");
@@ -254,6 +287,7 @@ fn the_inspector_gets_the_transport_and_the_token() {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("@modelcontextprotocol/inspector@2 --config "));
         assert!(!std::path::Path::new(lines.next().expect("a path")).exists(), "the configuration is deleted");
+        assert_eq!(lines.next(), Some("-rw-------"), "the configuration contains tokens");
         let config: Value = serde_json::from_str(lines.next().expect("a configuration")).expect("JSON");
         config["mcpServers"][name].clone()
     };

@@ -7,10 +7,10 @@ use tempfile::TempDir;
 use crate::common::{CommandOutput, cargo_mcp};
 
 /// A package with an empty crate in place of the framework, which takes long to compile.
-struct Package(TempDir);
+pub(crate) struct Package(TempDir);
 
 impl Package {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let package = Self(tempfile::tempdir().expect("a directory"));
         package.write(
             "runtime/Cargo.toml",
@@ -25,14 +25,25 @@ impl Package {
         package
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
 
+    /// Writes a script that takes the place of cargo, but leaves it the metadata. Returns its path.
+    #[cfg(unix)]
+    pub(crate) fn write_cargo(&self, script: &str) -> std::path::PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        self.write("cargo", &format!("#!/bin/sh\n{script}\n[ $1 = metadata ] && exec {} \"$@\"\n", env!("CARGO")));
+        let cargo = self.0.path().join("cargo");
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("the script is executable");
+        cargo
+    }
+
     /// Returns a command in the directory of the package.
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = cargo_mcp(args);
         command.current_dir(self.0.path()).env("CARGO_TARGET_DIR", self.0.path().join("target"));
         command
@@ -102,19 +113,39 @@ fn the_innermost_package_and_its_default_program_are_run() {
     }
 }
 
+#[test]
+fn the_program_and_its_features_can_be_selected() {
+    let package = Package::new();
+    let manifest = fs::read_to_string(package.0.path().join("Cargo.toml")).expect("a file");
+    package.write("Cargo.toml", &manifest.replace("[workspace]", "[features]\none = []\ntwo = []\n[workspace]"));
+    for name in ["first", "second"] {
+        let print = format!("eprintln!(\"{name} {{}} {{}}\", cfg!(feature = \"one\"), cfg!(feature = \"two\"))");
+        package.write(&format!("src/bin/{name}.rs"), &format!("fn main() {{ {print} }}"));
+    }
+    for (options, shown) in [
+        (&["--bin", "second"][..], "second false false"),
+        (&["--bin", "first", "--features", "one", "-F", "two"], "first true true"),
+    ] {
+        let stderr = package.run(&[&["list", "small"], options].concat());
+        assert_eq!(stderr.lines().next(), Some(shown), "{options:?}: {stderr}");
+    }
+    for (options, message) in [
+        (&[][..], "error: package `small` has several binaries\nhelp: select one with `--bin`: `first`, `second`\n"),
+        (&["--bin", "third"], "error: package `small` has no binary `third`; available binaries: `first`, `second`\n"),
+    ] {
+        let output = package.command(&[&["list", "small"], options].concat()).output().expect("cargo-mcp starts");
+        assert_eq!(CommandOutput::from(output).expect_failure(2), message, "{options:?}");
+    }
+}
+
 /// Commands ask cargo for the workspace to recognize the name of a package in their arguments, and to build it.
 #[cfg(unix)]
 #[test]
 fn cargo_is_asked_once_for_the_workspace() {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let package = Package::new();
     package.write("src/main.rs", "fn main() {}");
     // Builds fail at once.
-    let script = format!("#!/bin/sh\necho $1 >> log\n[ $1 = metadata ] && exec {} \"$@\"\n", env!("CARGO"));
-    package.write("cargo", &script);
-    let (cargo, log) = (package.0.path().join("cargo"), package.0.path().join("log"));
-    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("the script is executable");
+    let (cargo, log) = (package.write_cargo("echo $1 >> log"), package.0.path().join("log"));
     for (args, code, expected) in [
         (&["call", "small", "tool"][..], 3, "metadata\nbuild\n"),
         (&["prompt", "tool"], 3, "metadata\nbuild\n"),

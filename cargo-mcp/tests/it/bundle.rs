@@ -1,4 +1,4 @@
-//! Mistakes that `cargo mcp bundle` reports before it builds the server.
+//! Mistakes that `cargo mcp bundle` reports before it builds the server, and how it builds and starts the server.
 
 use std::{fs, path::Path};
 
@@ -80,4 +80,20 @@ fn mistakes_are_reported_before_the_build() {
         let output = bundle(&["hello", "--env", setting]).expect_failure(2);
         assert!(output.contains(why), "{setting}: {output}");
     }
+}
+
+/// A client starts it elsewhere, with the defaults of its settings.
+#[test]
+fn the_server_is_optimized_and_started_as_by_a_client() {
+    let main = r#"fn main() {
+        let files = std::fs::read_dir(".").unwrap().count();
+        let is_optimized = !cfg!(debug_assertions);
+        eprintln!("files: {files}, optimized: {is_optimized}, greeting: {:?}", std::env::var("GREETING").ok());
+        std::process::exit(1);
+    }"#;
+    let settings = ["--env", "GREETING=How people are greeted", "--default", "GREETING=Hello"];
+    let (_top, done) = bundle_package("description = \"A server\"\nauthors = [\"Ada\"]\n", main, &settings);
+    let output = done.expect_failure(3);
+    let expected = "files: 0, optimized: true, greeting: Some(\"Hello\")";
+    assert!(output.lines().any(|line| line == expected), "{output}");
 }

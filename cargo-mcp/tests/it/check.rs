@@ -413,6 +413,9 @@ fn noise_is_reported_whatever_its_revision() {
         let expected = "error[stdout-noise]: stdout contains a line that is not a message: \"noise\"\n";
         assert_eq!(done.stdout.matches(expected).count(), 1, "{}", done.stdout);
     }
+    // A line of every connection is reported once.
+    let done = Server::new(&json!({"stray_line": "noise"})).run(&["check"]);
+    assert_eq!(done.stdout.matches("error[stdout-noise]: ").count(), 1, "{}", done.stdout);
 }
 
 /// Some servers list pages only for clients that show them.

@@ -66,6 +66,27 @@ fn the_values_of_other_arguments_are_sent() {
 }
 
 #[test]
+fn incomplete_lists_are_noted() {
+    for (completion, note) in [
+        (
+            json!({"values": ["a"], "hasMore": true, "total": 5}),
+            "showing 1 of 5; extend the value to narrow the list\n",
+        ),
+        (json!({"values": ["a"], "hasMore": true}), "showing 1; extend the value to narrow the list\n"),
+        (json!({"values": ["a"], "hasMore": false, "total": 1}), ""),
+        (json!({"values": ["a"], "total": 1}), ""),
+    ] {
+        let server = Server::new(&json!({
+            "prompts": [{"name": "p", "arguments": [{"name": "a"}]}],
+            "responses": {"completion/complete": {"result": {"completion": completion}}},
+        }));
+        let done = server.run(&["complete", "prompt", "p", "a", "--revision", "2025-11-25"]);
+        assert_eq!(done.stderr, note, "{completion}");
+        assert_eq!(done.expect_success(), "a\n");
+    }
+}
+
+#[test]
 fn a_server_without_completions_is_reported() {
     let jobs = example("jobs");
     let message = complete("jobs", &["prompt", "x", "y"]).expect_failure(2);

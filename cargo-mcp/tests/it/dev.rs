@@ -1,6 +1,18 @@
-//! `cargo mcp dev` before it builds anything.
+//! `cargo mcp dev` with nothing to build, or little: no package with the framework.
 
-use crate::{common::run, terminal::Terminal};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::json;
+
+use crate::{building::Package, common::run, terminal::Terminal};
 
 /// Addresses that other machines can reach. This machine has none of them, so nothing ever listens there.
 const REMOTE: [&str; 2] = ["192.0.2.1:8080", "[2001:db8::1]:8080"];
@@ -30,4 +42,88 @@ fn a_terminal_asks_before_other_machines_can_connect() {
         terminal.send_keys(answer);
         assert_eq!(terminal.exit_code(), code, "{answer:?}");
     }
+}
+
+#[test]
+fn clients_wait_for_the_next_build_if_cargo_builds_no_program() {
+    let package = Package::new();
+    package.write("src/main.rs", "fn main() {}");
+    let cargo = package.write_cargo("[ $1 = metadata ] || exit 0");
+    let mut command = package.command(&["dev", "small"]);
+    command.env("CARGO", cargo).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("cargo-mcp starts");
+    let mut log = BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let error = "error: cargo built package `small` but reported no executable";
+    assert!(log.any(|line| line == error), "the build fails");
+    drop(process.stdin.take());
+    let rest: Vec<String> = log.collect();
+    assert!(rest.iter().any(|line| line == "dev: build failed; clients wait until a build succeeds"), "{rest:?}");
+    assert!(process.wait().expect("the process exits").success());
+}
+
+/// A server that never reads its stdin, and sends a message for each byte from an address.
+const SERVER: &str = r##"
+use std::{env::args, io::Read, net::TcpStream};
+
+fn main() {
+    let bytes = TcpStream::connect(args().nth(1).unwrap()).unwrap().bytes();
+    bytes.map_while(Result::ok).for_each(|_| println!(r#"{{"jsonrpc":"2.0","method":"turn"}}"#));
+}
+"##;
+
+/// More lines than the proxy holds for a server that does not read: 64 in a queue, and 8 MiB.
+const LINES: usize = 200;
+
+/// The proxy holds a limited amount for a server, whatever the client sends, and still forwards what the server sends.
+#[test]
+fn a_client_cannot_send_more_than_the_server_reads() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let package = Package::new();
+    package.write("Cargo.toml", "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n");
+    package.write("src/main.rs", SERVER);
+    let mut command = package.command(&["dev", "small", "--quiet", "--", &address]);
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo-mcp starts");
+    let mut stdin = process.stdin.take().expect("a pipe");
+    let mut messages = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let (mut server, _) = listener.accept().expect("the server connects");
+    server.set_nodelay(true).expect("the server is running");
+    let line = format!("{}\n", json!({"jsonrpc": "2.0", "method": "a", "params": {"a": "a".repeat(128 << 10)}}));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let client = std::thread::spawn(move || {
+        while count.load(Ordering::Relaxed) < LINES && stdin.write_all(line.as_bytes()).is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        // Stays open.
+        stdin
+    });
+    // The proxy could read another line of the client in each turn.
+    let (mut last, mut idle_turns) = (0, 0);
+    while idle_turns < 1000 {
+        server.write_all(b"x").expect("the server is running");
+        messages.next().expect("the proxy is running");
+        let now = sent.load(Ordering::Relaxed);
+        idle_turns = if now == last { idle_turns + 1 } else { 0 };
+        last = now;
+    }
+    process.kill().expect("the proxy is running");
+    process.wait().expect("the proxy exits");
+    drop(client.join().expect("the client ends"));
+    assert!(last < LINES, "all lines were read");
+}
+
+/// The process between `cargo mcp dev --http` and its server outlives the former, and ends the latter gracefully.
+#[test]
+fn the_watchdog_asks_the_server_to_terminate() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = "trap 'touch ended; exit' TERM; echo started >&2; while :; do sleep 0.1; done";
+    let mut command = crate::common::cargo_mcp(&["dev", "--watchdog", "sh", "--", "-c", script]);
+    command.current_dir(directory.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut watchdog = command.spawn().expect("cargo-mcp starts");
+    let mut log = BufReader::new(watchdog.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert_eq!(log.next().as_deref(), Some("started"));
+    drop(watchdog.stdin.take());
+    assert!(watchdog.wait().expect("the process exits").success());
+    assert!(directory.path().join("ended").exists());
 }

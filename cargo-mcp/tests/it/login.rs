@@ -101,6 +101,18 @@ fn a_login_requests_the_given_scopes() {
     assert_eq!(server.state().requested, ["notes:write"]);
 }
 
+/// An authorization server may know a registered client by its port.
+#[test]
+fn a_login_listens_on_the_given_port() {
+    let server = ProtectedServer::start(Behaviour::default());
+    let user = User { home: tempfile::tempdir().expect("a directory") };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let error = user.run(&["login", &server.url(), "--port", &port]).expect_failure(2);
+    assert!(error.starts_with(&format!("error: cannot listen on port {port}: ")), "{error}");
+    assert!(error.ends_with("help: `--port` chooses another\n"), "{error}");
+}
+
 #[test]
 fn the_reason_of_a_denial_is_reported() {
     let server = ProtectedServer::start(Behaviour { denial: Some("access_denied"), ..Behaviour::default() });

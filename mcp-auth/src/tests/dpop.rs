@@ -229,6 +229,12 @@ fn replicas_with_one_key_share_nonces_and_an_invalid_resource_is_an_error() {
     unbound().resource("urn:notes").dpop(Dpop::required().url("https://mcp.example.com/mcp")).unwrap();
 }
 
+#[test]
+fn the_key_of_nonces_is_not_shown() {
+    let shown = format!("{:?}", Dpop::required().nonces_with_key([7; 32]));
+    assert!(!shown.contains('7'), "{shown}");
+}
+
 /// A proof that was used at one replica is known at the others, and after a restart.
 #[tokio::test]
 async fn proofs_are_remembered_in_shared_records() {

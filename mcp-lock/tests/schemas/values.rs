@@ -109,6 +109,7 @@ fn changes_of_a_value_break_senders_or_receivers() {
             breaks,
             breaks,
         ),
+        ("enum to a format", json!({"enum": ["ab"]}), json!({"type": "string", "format": "uuid"}), breaks, breaks),
         ("enum of a fraction to integers", json!({"enum": [1.5]}), json!({"type": "integer"}), breaks, breaks),
         (
             "enum to a definition that accepts its values",
@@ -329,6 +330,13 @@ fn changes_of_a_value_break_senders_or_receivers() {
             json!({"type": "object"}),
             keeps,
             breaks,
+        ),
+        (
+            "object with flattened parts closed",
+            json!({"type": "object", "allOf": [{"properties": {"a": {}}}]}),
+            json!({"type": "object", "allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": false}),
+            breaks,
+            keeps,
         ),
         (
             "dependentSchemas added",

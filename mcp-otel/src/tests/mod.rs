@@ -9,7 +9,8 @@ use std::sync::{
 };
 
 use mcp_runtime::{
-    Elicit, Fault, HttpOptions, Revision, Server, ask::Answer, layers::LogCalls, prompt, testing::TestClient, tool,
+    Elicit, Fault, HttpOptions, Revision, Server, ToolResult, ask::Answer, layers::LogCalls, prompt,
+    testing::TestClient, tool,
 };
 use opentelemetry::{
     baggage::BaggageExt as _,
@@ -204,6 +205,28 @@ async fn only_contents_of_tools_are_recorded_and_truncated() {
     }
 }
 
+/// Return an error as a result.
+#[tool]
+fn refuse() -> ToolResult {
+    ToolResult::error("the account of Ada is closed")
+}
+
+#[tokio::test]
+async fn of_failed_calls_only_arguments_are_recorded() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = listen(Registry::default().with(spans.layer()));
+    let server = Server::empty("failures", "1.0.0").with::<refuse>().telemetry(otel(spans));
+    let mut client = client(server.layer(RecordContents::new(100)));
+    client.call("refuse", ()).await.unwrap();
+    call(&mut client, json!({"fails": true})).await;
+    let spans = exporter.get_finished_spans().unwrap();
+    for name in ["tools/call refuse", "tools/call hand_on"] {
+        let span = spans.iter().find(|span| span.name == name).unwrap();
+        let is_recorded = |part: &str| attribute(span, &format!("gen_ai.tool.call.{part}")).is_some();
+        assert_eq!(["arguments", "result"].map(is_recorded), [true, false], "{name}");
+    }
+}
+
 /// The span that names the user to the log stays in the log.
 #[tokio::test]
 async fn exported_spans_name_users_only_by_an_option() {
@@ -242,10 +265,11 @@ async fn the_span_around_a_request_is_its_parent_or_a_link() {
     let (exporter, spans) = export(Sampler::AlwaysOn);
     let _guard = listen(Registry::default().with(spans.layer()));
     let mut client = client(Server::empty("ambient", "1.0.0").telemetry(otel(spans)));
-    for has_context in [false, true] {
+    for (has_context, baggage) in [(false, None), (false, Some("user=ada")), (true, None)] {
         exporter.reset();
         let traceparent = has_context.then(|| format!("00-{TRACE}-{PARENT}-01"));
-        let params = json!({"name": "hand_on", "arguments": {"fails": false}, "_meta": {"traceparent": traceparent}});
+        let meta = json!({"traceparent": traceparent, "baggage": baggage});
+        let params = json!({"name": "hand_on", "arguments": {"fails": false}, "_meta": meta});
         client.request("tools/call", params).instrument(tracing::info_span!("http")).await.unwrap();
         let spans = exporter.get_finished_spans().unwrap();
         let [http, call] = ["http", "tools/call hand_on"].map(|name| spans.iter().find(|it| it.name == name).unwrap());

@@ -397,6 +397,16 @@ mod tests {
         }
     }
 
+    /// The value of a header is one challenge.
+    #[test]
+    fn schemes_and_names_contain_no_other_parameters() {
+        for name in ["", "a b", "a=b", "a,b", "a\"", "a\r\nb", "ä"] {
+            let scheme = std::panic::catch_unwind(|| Challenge::new(name));
+            let parameter = std::panic::catch_unwind(|| Challenge::new("Bearer").with_parameter(name, "x"));
+            assert!(scheme.is_err() && parameter.is_err(), "{name:?}");
+        }
+    }
+
     #[test]
     fn the_last_value_of_a_parameter_counts() {
         let challenge = Challenge::new("Bearer").with_parameter("scope", "a").with_parameter("error", "b");

@@ -279,6 +279,7 @@ mod tests {
     use super::*;
     use crate::{
         backend::{BackendFuture, MemoryBackend, Records as _},
+        cluster::ClusterOptions,
         testing::test_backend::{BackendHook, BackendOperation, TestBackend},
     };
 
@@ -396,6 +397,15 @@ mod tests {
             }
             lease.release(&backend).await;
             assert_eq!(backend.get(&key).await.unwrap().is_some(), is_taken);
+        }
+    }
+
+    /// By default, state is read again after a pause of 0.25 seconds.
+    #[test]
+    fn the_pause_after_which_state_is_read_again_is_a_part_of_the_lease() {
+        let default = ClusterOptions::default().lease;
+        for (lease, millis) in [(default, 250), (Duration::from_secs(600), 15_000), (Duration::from_secs(1), 100)] {
+            assert_eq!(Freshness::new(lease).max_pause(), Duration::from_millis(millis), "{lease:?}");
         }
     }
 

@@ -480,6 +480,19 @@ mod tests {
     }
 
     #[test]
+    fn the_default_limits_are_those_of_the_documentation() {
+        let limits = Limits::default();
+        assert_eq!((limits.message_bytes, limits.in_flight, limits.page_size), (16 << 20, 1024, 1000));
+        assert_eq!((limits.timeout, limits.ping_interval), (Some(Duration::from_secs(300)), None));
+        let Limits { grace_period, list_ttl, answer_timeout, ping_timeout, round_ttl, tasks, .. } = limits;
+        let periods = [grace_period, list_ttl, answer_timeout, ping_timeout, round_ttl];
+        assert_eq!(periods.map(|period| period.as_secs()), [5, 60, 600, 60, 3600]);
+        let periods = [tasks.default_ttl, tasks.max_ttl, tasks.poll_interval];
+        assert_eq!(periods.map(|period| period.as_secs()), [3600, 24 * 3600, 1]);
+        assert_eq!(tasks.limits, TaskLimits { total: 1024, per_peer: 128 });
+    }
+
+    #[test]
     fn the_stated_wait_is_long_enough() {
         for (micros, stated) in [(400, "1ms"), (1500, "2ms")] {
             let fault = Excess { is_first: true, wait: Duration::from_micros(micros) }.fault("messages").to_string();

@@ -119,6 +119,7 @@ fn matching_uris_yield_decoded_values() {
     const PAIR: &[Part] = &[of(Simple, &["a"]), of(Simple, &["b"])];
     const BOOK: &[Part] = &[Literal("bücher:/"), of(Simple, &["id"])];
     const CELL: &[Part] = &[Literal("s"), of(PathParameter, &["row", "col"]), of(Path, &["rest"])];
+    const TURN: &[Part] = &[Literal("turn"), of(PathParameter, &["row"]), of(Query, &["q"])];
     const ENDS: &[Part] = &[Literal("ends:/"), of(Reserved, &["path"]), of(Label, &["end"])];
     for (parts, uri, expected) in [
         (FILE, "file:///a/b.txt", Some(&[("path", "a/b.txt")] as &[(&str, &str)])),
@@ -172,6 +173,7 @@ fn matching_uris_yield_decoded_values() {
         (CELL, "s;col=2;row=1/x", Some(&[("col", "2"), ("row", "1"), ("rest", "x")])),
         (CELL, "s/x", Some(&[("rest", "x")])),
         (CELL, "s;other=1/x", None),
+        (TURN, "turn;row=1?q=2", Some(&[("row", "1"), ("q", "2")])),
         (ENDS, "ends:/a.b.c", Some(&[("path", "a.b"), ("end", "c")])),
         (&[], "", Some(&[])),
         (&[], "a", None),

@@ -152,6 +152,44 @@ async fn once_runs_once_per_call() {
     }
 }
 
+/// A payment must not be made twice because its receipt cannot be read back.
+#[tokio::test]
+async fn a_call_fails_if_its_once_value_cannot_be_read_back() {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use mcp_runtime::{Context, Fault, tool};
+
+    use super::Confirm;
+
+    #[derive(Default)]
+    struct Payments(AtomicU32);
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Receipt {
+        #[serde(skip_serializing)]
+        number: u32,
+    }
+
+    /// Pay, then ask.
+    #[tool]
+    async fn pay(ctx: &Context, payments: &Payments) -> Result<u32, Fault> {
+        let paid = async { Receipt { number: payments.0.fetch_add(1, Ordering::SeqCst) } };
+        let receipt = ctx.once("receipt", paid).await?;
+        let _ = ctx.elicit::<Confirm>("sure", "Sure?").await?;
+        Ok(receipt.number)
+    }
+
+    let payments = Arc::<Payments>::default();
+    let server = Server::empty("once", "1.0.0").with::<pay>().with_shared(Arc::clone(&payments));
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let error = connect(server).answering(move |_| accept.clone()).call("pay", json!({})).await.unwrap_err();
+    assert_eq!((error.code, &*error.message), (-32603, "the value of `receipt` cannot be stored"));
+    assert_eq!(payments.0.load(Ordering::SeqCst), 1);
+}
+
 #[tokio::test]
 async fn answers_are_accepted_without_state_in_the_first_round() {
     let accept = json!({"action": "accept", "content": {"sure": true}});

@@ -5,10 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use mcp_runtime::{Revision, tool};
-use serde_json::json;
+use mcp_runtime::{Context, Revision, function::ToolEntry, tool};
+use serde_json::{Value, json};
 
 use super::{Db, empty};
+use crate::{layers::log::Log, skills};
 
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, schemars::JsonSchema)]
 struct Point {
@@ -130,6 +131,29 @@ fn mistakes_that_only_the_whole_program_reveals_have_a_remedy() {
         let [problem] = error.problems() else { panic!("expected one problem: {error}") };
         assert!(problem.contains(expected), "{problem}");
         assert!(problem.contains(&format!("`{function}` ({}:", file!())), "{problem}");
+    }
+}
+
+#[test]
+fn probable_mistakes_are_logged() {
+    const NO_FUNCTIONS: &str = "the server has no functions";
+    const NO_SKILLS: &str = "the skill directories contain no `SKILL.md`";
+    const NO_DESCRIPTION: &str = "tool without a description";
+
+    let tool = || ToolEntry::new("wait", json!({"type": "object"}), async |_: Value, _: Context| ());
+    let without_skills = format!("{}/git-workflow/scripts", skills::DIRECTORY);
+    let (log, _guard) = Log::listen();
+    for (server, warning, count) in [
+        (empty(), NO_FUNCTIONS, 1),
+        (empty().with_entry(tool()), NO_FUNCTIONS, 0),
+        (empty().with_skills(&without_skills), NO_SKILLS, 1),
+        (empty().with_skills(skills::DIRECTORY), NO_SKILLS, 0),
+        (empty().with_entry(tool()), NO_DESCRIPTION, 1),
+        (empty().with_entry(tool().description("Wait")), NO_DESCRIPTION, 0),
+    ] {
+        log.take("");
+        server.check().unwrap();
+        assert_eq!(log.take(warning).len(), count, "{warning}");
     }
 }
 

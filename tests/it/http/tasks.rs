@@ -11,7 +11,10 @@ use super::{
     client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
-use crate::tasks::{EXTENSION, Gate, server, shared::failing_backend};
+use crate::{
+    layers::log::Log,
+    tasks::{EXTENSION, Gate, server, shared::failing_backend},
+};
 
 /// Returns a request of a client with the task extension.
 fn request(method: &str, params: Value) -> Request {
@@ -166,6 +169,23 @@ async fn waiting_for_a_result_counts_as_a_call() {
     assert_eq!(endpoint.send(&session.cancel(2)).await.status, 202);
     gate.open();
     assert_eq!(endpoint.send(&wait(3)).await.text(), "it is done");
+}
+
+/// The whole id of a session gives access to it.
+#[tokio::test]
+async fn the_log_contains_only_the_beginnings_of_the_ids_of_sessions() {
+    let endpoint = Endpoint::start(server(&Arc::default()), HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let (log, _guard) = Log::listen();
+    let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+    let task = request_in(&session, "tools/call", call).await["task"]["taskId"].clone();
+    request_in(&session, "tasks/get", json!({"taskId": task})).await;
+    let (lines, short) = (log.take(""), format!("session={:?}", &session.id[..8]));
+    for message in ["task created", "task request answered"] {
+        let is_logged = lines.iter().any(|line| line.starts_with(message) && line.contains(&short));
+        assert!(is_logged, "{message}: {lines:?}");
+    }
+    assert!(lines.iter().all(|line| !line.contains(&session.id)), "{lines:?}");
 }
 
 /// Sends a request with a principal, and returns the session that it opened, and the message of the response.

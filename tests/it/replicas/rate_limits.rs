@@ -9,6 +9,7 @@ use mcp_tests::backend::Health;
 use tokio::time::{Instant, advance, sleep};
 
 use super::{Replica, replicas};
+use crate::layers::log::Log;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -198,10 +199,12 @@ async fn calls_at_the_same_time_cause_one_request() {
     assert!((1..=6).contains(&used), "{used} operations");
 }
 
-/// While the backend is gone, a process neither rejects calls within the rate nor allows more than the rate.
+/// While the backend is gone, a process neither rejects calls within the rate nor allows more than the rate. Only its
+/// failure and its return are logged.
 #[tokio::test(start_paused = true)]
 async fn without_the_backend_each_process_limits_the_rate_alone() {
     for health in [Health::Failing, Health::Hanging] {
+        let (log, _guard) = Log::listen();
         let replicas = limited::<2>(|| RateLimit::new(60, MINUTE).burst(20));
         let [mut ada, mut bob] = replicas.each_ref().map(client);
         settle().await;
@@ -224,6 +227,8 @@ async fn without_the_backend_each_process_limits_the_rate_alone() {
         assert_eq!(passing(&mut ada, 1).await, 1, "{health:?}");
         settle().await;
         assert_eq!(passing(&mut bob, 50).await + passing(&mut ada, 50).await, 20, "{health:?}");
+        let logged = log.take("rates are limited for ");
+        assert!(logged.len() == 2 && logged[1].contains("for all processes together again"), "{health:?}: {logged:?}");
     }
 }
 

@@ -342,6 +342,18 @@ mod links {
         assert!(problems(&[&folder.0])[0].ends_with("is neither a file nor a directory"));
     }
 
+    /// URIs are text, and a skill must not lack one of its files.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_whose_name_is_not_text_is_rejected() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+        let folder = Folder::new();
+        folder.skill("one");
+        fs::write(folder.0.join("one").join(OsStr::from_bytes(b"\xff.md")), "").unwrap();
+        assert!(problems(&[&folder.0])[0].ends_with("has a name that is not valid UTF-8"));
+    }
+
     /// Links to directories can multiply the paths exponentially.
     #[test]
     fn the_number_of_visited_directories_is_limited() {

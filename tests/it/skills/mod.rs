@@ -319,6 +319,18 @@ async fn invalid_parameters_are_rejected() {
 }
 
 #[tokio::test]
+async fn a_cursor_continues_only_the_directory_that_returned_it() {
+    const METHOD: &str = "resources/directory/read";
+
+    let mut client = client(server().page_size(1));
+    let [own, other] = ["skill://git-workflow", "skill://acme/refunds"];
+    let page = client.request(METHOD, json!({ "uri": own })).await.unwrap();
+    let next = |uri: &str| json!({"uri": uri, "cursor": page["nextCursor"]});
+    assert!(client.request(METHOD, next(own)).await.is_ok());
+    assert_eq!(client.request(METHOD, next(other)).await.unwrap_err().code, -32602);
+}
+
+#[tokio::test]
 async fn directories_list_their_children() {
     let directory = |uri: &str, name: &str| json!({"uri": uri, "name": name, "mimeType": "inode/directory"});
     let names =

@@ -195,6 +195,20 @@ async fn a_task_fails_if_its_process_was_killed() {
     }
 }
 
+/// With a lease of less than a second, a busy machine would lose tasks.
+#[tokio::test(start_paused = true)]
+async fn no_lease_is_too_short_or_too_long() {
+    for lease in [Duration::ZERO, Duration::MAX] {
+        let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
+        let new = || connect(server(&gate).backend(Arc::clone(&backend)).lease(lease), Revision::V2026_07_28);
+        let (mut here, mut there) = (new(), new());
+        let id = here.start_task("work", json!({"label": "it"})).await;
+        assert_eq!(status(&mut there, &id).await, "working", "{lease:?}");
+        gate.open();
+        assert_eq!(text(&result(&mut there, &id).await), "it is done", "{lease:?}");
+    }
+}
+
 /// If no message arrives, everything is noticed within a part of the lease.
 #[tokio::test]
 async fn lost_messages_delay_only() {

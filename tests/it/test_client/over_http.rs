@@ -3,9 +3,10 @@
 use mcp_runtime::{
     HttpOptions,
     auth::{AuthenticateFuture, AuthenticationError, Authenticator, credentials},
-    http::HttpService,
+    http::{HttpBody, HttpService},
     layers::LogCalls,
 };
+use tower_service::Service;
 
 use super::*;
 
@@ -102,6 +103,38 @@ async fn headers_repeat_names_and_arguments() {
     client.tools().await.unwrap();
     for region in ["eu", "Z\u{fc}rich", " ", "=?base64?eHg=?="] {
         assert_eq!(client.call("region", json!({"region": region})).await.unwrap().text(), region);
+    }
+}
+
+/// A service that reserves what a request needs when it becomes ready, such as a permit.
+#[derive(Clone)]
+struct Reserving {
+    inner: HttpService,
+    is_reserved: bool,
+}
+
+impl Service<http::Request<HttpBody>> for Reserving {
+    type Response = <HttpService as Service<http::Request<HttpBody>>>::Response;
+    type Error = <HttpService as Service<http::Request<HttpBody>>>::Error;
+    type Future = <HttpService as Service<http::Request<HttpBody>>>::Future;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        self.is_reserved = true;
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<HttpBody>) -> Self::Future {
+        assert!(std::mem::take(&mut self.is_reserved), "called before it was ready");
+        self.inner.call(request)
+    }
+}
+
+#[tokio::test]
+async fn each_request_waits_until_the_service_is_ready() {
+    for revision in Revision::ALL {
+        let service = Reserving { inner: service(server()), is_reserved: false };
+        let mut client = TestClient::over_http(service, "/mcp", revision);
+        assert_eq!(client.tools().await.unwrap().len(), 3, "{revision}");
     }
 }
 

@@ -56,6 +56,8 @@ fn arguments_are_reported_only_for_a_reason() {
         (with("a", json!({"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]})), vec!["union"]),
         (with("a", json!({"type": "object", "anyOf": [{"required": ["b"]}]})), vec!["union"]),
         (with("a", json!({"$ref": "#/properties/b"})), vec!["unresolved-ref", "schema-ref"]),
+        // Without the other document, nothing else is known to be wrong.
+        (with("a", json!({"$ref": "https://example.com/a.json"})), vec!["remote-ref", "schema-ref"]),
         (
             json!({"type": "object", "properties": {"a": {"$ref": "#/x"}, "b": {"$ref": "#/x"}}}),
             vec!["unresolved-ref", "schema-ref"],
@@ -67,6 +69,15 @@ fn arguments_are_reported_only_for_a_reason() {
         ),
     ] {
         assert_eq!(codes_of_tools(vec![tool(json!({"inputSchema": schema}))]), expected, "{schema}");
+    }
+}
+
+#[test]
+fn formats_that_clients_support_are_not_reported() {
+    for format in ["date-time", "double", "enum", "float", "int32", "int64"] {
+        let argument = json!({"type": "string", "format": format, "description": "The text to use."});
+        let schema = json!({"type": "object", "properties": {"a": argument}});
+        assert_eq!(codes_of_tools(vec![tool(json!({"inputSchema": schema}))]), [""; 0], "{format}");
     }
 }
 

@@ -255,3 +255,100 @@ impl Executables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::commands::dev::proxy::{self, ProxyConfig};
+
+    fn directory() -> TempDir {
+        tempfile::tempdir().expect("a directory")
+    }
+
+    /// Returns a builder of a package that does not exist.
+    fn builder() -> Builder {
+        let package = json!({
+            "name": "notes", "version": "0.1.0", "id": "notes", "description": "Notes.", "authors": ["Ada"],
+            "dependencies": [], "targets": [], "features": {}, "manifest_path": "/notes/Cargo.toml",
+        });
+        let package = serde_json::from_value(package).expect("a package");
+        Builder {
+            server: Server { package, bin: "notes".to_owned() },
+            args: BuildArgs::default(),
+            launch: LaunchConfig { args: Vec::new(), env: Vec::new() },
+            types: None,
+            executables: Arc::new(directory()),
+            reporter: Reporter { quiet: true },
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_error_is_reported_with_its_primary_place() {
+        let span = |line: u32, is_primary: bool| {
+            json!({
+                "file_name": "src/main.rs", "byte_start": 0, "byte_end": 0, "line_start": line, "line_end": line,
+                "column_start": 1, "column_end": 1, "is_primary": is_primary, "text": [],
+            })
+        };
+        let target =
+            json!({"name": "notes", "kind": ["bin"], "crate_types": ["bin"], "src_path": "/notes/src/main.rs"});
+        let message = |level: &str, text: &str, spans: &[serde_json::Value]| {
+            let message = json!({"message": text, "level": level, "spans": spans, "children": []});
+            json!({"reason": "compiler-message", "package_id": "notes", "target": target, "message": message})
+        };
+        let warning = message("warning", "unused variable", &[span(1, true)]);
+        let error = message("error", "mismatched types", &[span(3, false), span(7, true)]);
+        let summary = message("error", "aborting due to 1 previous error", &[]);
+        for (messages, expected) in [
+            (&[&warning, &error, &summary][..], Some("src/main.rs:7: mismatched types")),
+            (&[&summary], Some("aborting due to 1 previous error")),
+            (&[&warning], None),
+        ] {
+            let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
+            let (_, found) = builder().read_messages(lines(text.as_bytes())).await;
+            assert_eq!(found.as_deref(), expected);
+        }
+    }
+
+    /// A build may change a constant, but not the size.
+    #[tokio::test]
+    async fn each_executable_with_another_content_is_copied() {
+        let (builder, directory) = (builder(), directory());
+        let executable = directory.path().join("notes");
+        let mut last = None;
+        for (content, expected) in [("one", Some(1)), ("one", None), ("two", Some(2)), ("three", Some(3))] {
+            std::fs::write(&executable, content).expect("the file is written");
+            let copied = builder.copy(executable.clone(), last.as_ref()).await.expect("the file is copied");
+            assert_eq!(copied.as_ref().map(|(build, _)| *build), expected, "{content}");
+            last = copied.or(last);
+        }
+        for (build, content) in [("1", "one"), ("2", "two"), ("3", "three")] {
+            let copy = builder.executables.path().join(build).join("notes");
+            assert_eq!(std::fs::read_to_string(copy).expect("a copy"), content);
+        }
+    }
+
+    /// It serves again if the newest build does not start.
+    #[test]
+    fn the_executable_of_the_last_working_build_is_kept() {
+        let directory = directory();
+        let path = |build: BuildId| directory.path().join(build.to_string());
+        let mut executables = Executables::default();
+        let mut proxy = Proxy::new(ProxyConfig { can_list: true, ..ProxyConfig::default() });
+        for build in [1, 2, 3] {
+            std::fs::write(path(build), "").expect("the file is written");
+            let event = executables.record(BuildEvent::Succeeded { build, executable: path(build) });
+            proxy::handle(&mut proxy, event);
+            // The first build responds to the requests for its lists, so that it becomes active.
+            for request in 1..=4 {
+                let line = format!(r#"{{"id":"-{request}","error":{{"code":-32601,"message":"no"}}}}"#);
+                proxy::handle(&mut proxy, Event::ServerLine(1, line));
+            }
+            executables.remove_unused(&proxy);
+        }
+        assert_eq!([1, 2, 3].map(|build| path(build).exists()), [true, false, true]);
+    }
+}

@@ -192,6 +192,7 @@ mod tests {
             (r#"{"method":"notifications/initialized"}"#, r#"Notification { method: "notifications/initialized" }"#),
             (r#"{"id":1,"result":{}}"#, r#"Response { id: "1" }"#),
             (r#"{"id":null,"error":{}}"#, "Other"),
+            ("\n {\"method\":\"x\"}", r#"Notification { method: "x" }"#),
         ] {
             let message = Message::parse(text).expect(text);
             assert_eq!(format!("{:?}", message.kind()), expected);

@@ -242,3 +242,27 @@ fn write_line(color: AnsiColor, text: impl Display) {
     let style = Style::color(color).bold();
     errln!("{style}dev{style:#}: {text}");
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::executable_directory;
+
+    /// Several processes may share a target directory.
+    #[test]
+    fn only_directories_of_dead_processes_are_deleted() {
+        let target = tempfile::tempdir().expect("a directory");
+        // No process has the greatest number.
+        let [dead, running] = [i32::MAX.unsigned_abs(), std::process::id()].map(|id| format!("mcp-dev-{id}-abc"));
+        for name in [&*dead, &*running, "mcp-dev-notes", "debug"] {
+            std::fs::create_dir(target.path().join(name)).expect("a directory");
+        }
+        let own = executable_directory(target.path()).expect("a directory");
+        for (name, expected) in [(&*dead, false), (&*running, true), ("mcp-dev-notes", true), ("debug", true)] {
+            assert_eq!(target.path().join(name).exists(), expected, "{name}");
+        }
+        let path = own.path().to_owned();
+        assert!(path.starts_with(target.path()) && path.exists());
+        drop(own);
+        assert!(!path.exists());
+    }
+}

@@ -236,3 +236,29 @@ pub(super) async fn run_watchdog(
     end(&mut child, None).await;
     Ok(())
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    use super::*;
+
+    /// Exits while a process that it has started waits for a line.
+    const SCRIPT: &str = "exec 3<&0; { echo started; read line <&3; echo survived; } &";
+
+    #[tokio::test]
+    async fn everything_that_a_process_has_started_ends_with_its_group() {
+        let launch = LaunchConfig { args: ["-c", SCRIPT].map(str::to_owned).to_vec(), env: Vec::new() };
+        let mut command = launch.command(Path::new("sh"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let group = ProcessGroup::of(&child);
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert_eq!(lines.next_line().await.expect("a line").as_deref(), Some("started"));
+        child.wait().await.expect("the shell exits");
+        drop(group);
+        // Fails if there is no reader any more.
+        let _ = stdin.write_all(b"\n").await;
+        assert_eq!(lines.next_line().await.expect("the end"), None);
+    }
+}

@@ -213,6 +213,56 @@ mod tests {
     }
 
     #[test]
+    fn packages_that_dependencies_depend_on_are_sources() {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let args = BuildArgs { manifest_path: Some(manifest), ..BuildArgs::default() };
+        let server = Workspace::read(&args).and_then(|workspace| workspace.server(None, None)).expect("this package");
+        let sources = Sources::read(&server, &args).expect("metadata");
+        // `mcp-lock` depends on `mcp-uri-template`, and nothing here on `mcp-redis`.
+        for (name, expected) in [
+            ("cargo-mcp", [true, false]),
+            ("mcp-lock", [true, false]),
+            ("mcp-uri-template", [true, false]),
+            ("mcp-redis", [false, true]),
+        ] {
+            let contains = |directories: &[PathBuf]| directories.iter().any(|directory| directory.ends_with(name));
+            assert_eq!([contains(&sources.packages), contains(&sources.others)], expected, "{name}");
+        }
+    }
+
+    /// Editors replace files, and a watch on a replaced file reports nothing. A build writes too much to be watched.
+    #[test]
+    fn directories_without_build_output_are_watched() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let top = directory.path().canonicalize().expect("a path");
+        for path in ["server/src", "server/assets", "server/.git", "server/target/debug", "pages", "data", ".cargo"] {
+            std::fs::create_dir_all(top.join(path)).expect("a directory");
+        }
+        for path in ["server/Cargo.toml", "Cargo.toml", ".cargo/config.toml", "data/words.txt"] {
+            std::fs::write(top.join(path), "").expect("a file");
+        }
+        let sources = Sources {
+            packages: vec![top.join("server")],
+            others: Vec::new(),
+            workspace: top.clone(),
+            target: top.join("server/target"),
+        };
+        let filter = SourceFilter::new(&sources, vec![top.join("pages"), top.join("data/words.txt")]);
+        let mut watched = filter.directories();
+        watched.sort();
+        let expected = [
+            ("", RecursiveMode::NonRecursive),
+            (".cargo", RecursiveMode::NonRecursive),
+            ("data", RecursiveMode::NonRecursive),
+            ("pages", RecursiveMode::Recursive),
+            ("server", RecursiveMode::NonRecursive),
+            ("server/assets", RecursiveMode::Recursive),
+            ("server/src", RecursiveMode::Recursive),
+        ];
+        assert_eq!(watched, expected.map(|(path, mode)| (top.join(path), mode)));
+    }
+
+    #[test]
     fn distinguishes_sources_from_other_files() {
         let directory = tempfile::tempdir().expect("a directory");
         let top = directory.path().canonicalize().expect("a path");
@@ -245,6 +295,7 @@ mod tests {
             ("Cargo.toml", true),
             ("Cargo.lock", true),
             (".cargo/config.toml", true),
+            ("rust-toolchain.toml", true),
             ("templates/deep/page.html", true),
             ("templates/page.html~", false),
             ("README.md", false),

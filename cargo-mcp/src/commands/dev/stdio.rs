@@ -407,3 +407,46 @@ impl Backlog {
         self.room.notified().await;
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A time limit that is generous even on a busy machine.
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Starts a shell script as a server. Returns its supervision, which still has to run, and the receiver of its events.
+    fn start(script: &str) -> (StdioServer, impl Future<Output = ()> + Send + 'static + use<>, mpsc::Receiver<Event>) {
+        let launch = LaunchConfig { args: ["-c", script].map(str::to_owned).to_vec(), env: Vec::new() };
+        let (sender, events) = mpsc::channel(QUEUED_LINES);
+        let started = StdioServer::start(launch.command(Path::new("sh")), Backlog::default(), 1, sender);
+        let (server, supervision) = started.expect("the script starts");
+        (server, supervision, events)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_stopped_can_write_all_its_output() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ended = directory.path().join("ended");
+        // More than the pipe holds.
+        let (server, supervision, mut events) =
+            start(&format!("echo started; read line; head -c 1000000 /dev/zero; touch '{}'", ended.display()));
+        let supervision = tokio::spawn(supervision);
+        let first = timeout(TIMEOUT, events.recv()).await.expect("a line");
+        assert!(matches!(&first, Some(Event::ServerLine(1, line)) if line == "started"), "{first:?}");
+        server.stop();
+        timeout(TIMEOUT, supervision).await.expect("the server ends").expect("no panic");
+        assert!(ended.exists());
+    }
+
+    /// The next request starts a server again, which requires that this one counts as gone.
+    #[tokio::test]
+    async fn a_server_without_output_is_ended() {
+        let (_server, supervision, mut events) = start("exec >&-; exec sleep 600");
+        tokio::spawn(supervision);
+        let exited = timeout(TIMEOUT, events.recv()).await.expect("an exit");
+        assert!(matches!(&exited, Some(Event::ServerExited(1, how)) if how == "it closed its stdout"), "{exited:?}");
+    }
+}

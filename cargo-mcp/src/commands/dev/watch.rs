@@ -90,7 +90,7 @@ fn watch(events: mpsc::Sender<DebounceEventResult>, poll: bool) -> notify::Resul
 
 impl Watcher {
     fn handle(&mut self, result: DebounceEventResult, read_sources: &impl Fn() -> Option<Sources>) {
-        let Ok(events) = result else {
+        let Some(events) = result.ok().filter(|events| !events.iter().any(|event| event.need_rescan())) else {
             // Events may have been lost.
             return self.changes.notify_one();
         };
@@ -137,4 +137,123 @@ fn is_change(kind: &EventKind) -> bool {
 
 fn is_creation(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Mutex, time::Instant};
+
+    use futures_util::FutureExt as _;
+    use notify_debouncer_full::notify::{
+        Error, Event,
+        event::{AccessKind, CreateKind, DataChange, Flag, RemoveKind},
+    };
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const MODIFIED: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+
+    /// Creates directories with a directory `src` each. Returns the directory that contains them, and its path.
+    fn packages(names: &[&str]) -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let top = directory.path().canonicalize().expect("a path");
+        for name in names {
+            std::fs::create_dir_all(top.join(name).join("src")).expect("directories");
+        }
+        (directory, top)
+    }
+
+    fn sources(top: &Path, packages: &[&str]) -> Sources {
+        Sources {
+            packages: packages.iter().map(|name| top.join(name)).collect(),
+            others: Vec::new(),
+            workspace: top.to_owned(),
+            target: top.join("target"),
+        }
+    }
+
+    /// Watches sources and paths given with `--watch`. Returns the directories that the watcher starts to watch later.
+    fn watch_sources(sources: &Sources, extra: Vec<PathBuf>) -> (Watcher, Arc<Mutex<Vec<PathBuf>>>) {
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&started);
+        let watch: Watch = Box::new(move |path: &Path, _| {
+            record.lock().expect("no panic").push(path.to_owned());
+            Ok(())
+        });
+        let filter = SourceFilter::new(sources, extra);
+        let mut watcher = Watcher { filter, watch, watched: HashSet::new(), changes: Changes::default() };
+        watcher.watch_new_directories().expect("watching succeeds");
+        started.lock().expect("no panic").clear();
+        (watcher, started)
+    }
+
+    fn event(kind: EventKind, path: PathBuf) -> DebounceEventResult {
+        Ok(vec![DebouncedEvent::new(Event::new(kind).add_path(path), Instant::now())])
+    }
+
+    /// Returns whether a build was requested since the last call.
+    fn is_build_requested(watcher: &Watcher) -> bool {
+        watcher.changes.notified().now_or_never().is_some()
+    }
+
+    /// A build reads the sources, and must not cause another one.
+    #[test]
+    fn only_changes_of_sources_request_builds() {
+        let (_directory, top) = packages(&["server"]);
+        let metadata = |kind| EventKind::Modify(ModifyKind::Metadata(kind));
+        for (kind, expected) in [
+            (EventKind::Access(AccessKind::Any), false),
+            (metadata(MetadataKind::AccessTime), false),
+            (metadata(MetadataKind::Permissions), false),
+            (metadata(MetadataKind::WriteTime), true),
+            (metadata(MetadataKind::Any), true),
+            (MODIFIED, true),
+            (EventKind::Create(CreateKind::File), true),
+            (EventKind::Remove(RemoveKind::File), true),
+        ] {
+            let (mut watcher, _) = watch_sources(&sources(&top, &["server"]), Vec::new());
+            watcher.handle(event(kind, top.join("server/src/main.rs")), &|| None);
+            assert_eq!(is_build_requested(&watcher), expected, "{kind:?}");
+        }
+    }
+
+    /// The system reports a full queue as an event without paths.
+    #[test]
+    fn lost_events_request_a_build() {
+        let (_directory, top) = packages(&["server"]);
+        let overflow = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+        for lost in [Err(vec![Error::generic("lost")]), Ok(vec![DebouncedEvent::new(overflow, Instant::now())])] {
+            let (mut watcher, _) = watch_sources(&sources(&top, &["server"]), Vec::new());
+            let shown = format!("{lost:?}");
+            watcher.handle(lost, &|| None);
+            assert!(is_build_requested(&watcher), "{shown}");
+        }
+    }
+
+    /// A watch ends with its directory.
+    #[test]
+    fn a_directory_that_is_created_again_is_watched_again() {
+        let (_directory, top) = packages(&["server"]);
+        let (mut watcher, started) = watch_sources(&sources(&top, &["server"]), Vec::new());
+        watcher.handle(event(EventKind::Create(CreateKind::Folder), top.join("server/src")), &|| None);
+        assert_eq!(*started.lock().expect("no panic"), [top.join("server/src")]);
+    }
+
+    #[test]
+    fn a_changed_manifest_adds_packages_and_keeps_other_paths() {
+        let (_directory, top) = packages(&["library", "server"]);
+        let page = top.join("page.html");
+        std::fs::write(&page, "").expect("a file");
+        let (mut watcher, started) = watch_sources(&sources(&top, &["server"]), vec![page.clone()]);
+        let with_library = || Some(sources(&top, &["library", "server"]));
+        watcher.handle(event(MODIFIED, top.join("server/Cargo.toml")), &with_library);
+        assert!(is_build_requested(&watcher));
+        assert_eq!(*started.lock().expect("no panic"), [top.join("library"), top.join("library/src")]);
+        for path in [top.join("library/src/lib.rs"), page] {
+            let shown = path.display().to_string();
+            watcher.handle(event(MODIFIED, path), &|| None);
+            assert!(is_build_requested(&watcher), "{shown}");
+        }
+    }
 }

@@ -224,7 +224,9 @@ fn normalize_spacing(table: &mut Table) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Runtime, Template, manifest};
+    use std::{collections::BTreeSet, path::Path};
+
+    use super::{FAMILY, Item, Runtime, Template, dependency_tables, manifest};
 
     #[test]
     fn packages_from_a_published_program_depend_only_on_crates_io() {
@@ -239,6 +241,25 @@ mod tests {
             assert!(runtime["features"].to_string().contains("\"http\""), "{text}");
             assert_eq!(manifest["package"]["name"].as_str(), Some("weather"));
         }
+    }
+
+    #[test]
+    fn packages_from_a_checkout_depend_on_its_directories() {
+        let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("mcp-runtime");
+        let mut found = BTreeSet::new();
+        for template in Template::all() {
+            let mut manifest = manifest(template, "weather", &Runtime::Path(runtime.clone()), false);
+            for dependencies in dependency_tables(manifest.as_table_mut()) {
+                for (name, dependency) in dependencies.iter() {
+                    let Some(path) = dependency.get("path").and_then(Item::as_str) else { continue };
+                    let package = std::fs::read_to_string(Path::new(path).join("Cargo.toml"));
+                    let package = package.unwrap_or_else(|error| panic!("{path}: {error}"));
+                    assert!(package.contains(&format!("\nname = \"{name}\"\n")), "{path} does not contain {name}");
+                    found.insert(name.to_owned());
+                }
+            }
+        }
+        assert_eq!(found, BTreeSet::from(FAMILY.map(|(name, _)| name.to_owned())));
     }
 
     #[test]

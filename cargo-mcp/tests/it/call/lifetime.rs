@@ -36,6 +36,27 @@ fn a_question_of_a_task_is_answered_once() {
     assert_eq!(done.expect_success(), "done\n");
 }
 
+/// The server does not know that this client no longer waits for the task.
+#[cfg(unix)]
+#[test]
+fn a_task_whose_question_has_no_answer_is_cancelled() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cancelled");
+    let task = r#""taskId":"t","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":1"#;
+    let asked = r#""inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}"#;
+    let then = [
+        (2, format!(r#""resultType":"task","status":"working",{task}"#)),
+        (3, format!(r#""resultType":"complete","status":"input_required",{asked},{task}"#)),
+    ];
+    let then =
+        then.map(|(id, result)| format!(r#"echo '{{"jsonrpc":"2.0","id":{id},"result":{{{result}}}}}'; read -r l; "#));
+    let then = format!("{}printf '%s' \"$l\" > {}", then.concat(), file.display());
+    let failed = call_script(&modern_script(&then), &["--task", "--answer", "colour=red"]).expect_failure(2);
+    assert!(failed.contains("error: the server asks: Name?\n"), "{failed}");
+    let sent: serde_json::Value = serde_json::from_str(&fs::read_to_string(file).expect("a file")).expect("JSON");
+    assert_eq!((&sent["method"], &sent["params"]["taskId"]), (&"tasks/cancel".into(), &"t".into()));
+}
+
 #[test]
 fn a_cancelled_task_is_reported() {
     let task = r#""taskId":"t","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":1"#;
@@ -117,6 +138,12 @@ fn ctrl_c_cancels_the_call_at_the_server() {
             assert!((0..50).any(|_| idle()), "{args:?}");
         }
     }
+}
+
+#[test]
+fn zero_seconds_are_no_time_limit() {
+    let script = script(&respond_to_call(r#"{"content":[{"type":"text","text":"done"}]}"#));
+    assert_eq!(call_script(&script, &["--timeout", "0"]).expect_success(), "done\n");
 }
 
 /// Only silence ends a call. The pauses of the server add up to more than the limit.

@@ -80,6 +80,25 @@ fn only_websites_can_be_opened() {
 }
 
 #[test]
+fn a_call_is_retried_only_with_consent_to_each_page() {
+    let page = |id: u32| {
+        format!(r#"{{"mode":"url","message":"Sign in","url":"https://example.com/{id}","elicitationId":"{id}"}}"#)
+    };
+    let pages = format!("{},{}", page(1), page(2));
+    let error = format!(
+        r#"echo '{{"jsonrpc":"2.0","id":2,"error":{{"code":-32042,"message":"visit them","data":{{"elicitations":[{pages}]}}}}}}'; read l; "#
+    );
+    let then = r#"echo '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"thank you"}]}}'; read l"#;
+    let script = script(&format!("{error}{then}"));
+    for (first, second, code) in
+        [("{}", "{}", 0), ("{}", "decline", 1), ("decline", "{}", 1), ("cancel", "{}", 1), ("decline", "decline", 1)]
+    {
+        let done = super::call_script(&script, &["--answer-json", first, "--answer-json", second]);
+        assert_eq!(done.code, Some(code), "{first} {second}: {done:?}");
+    }
+}
+
+#[test]
 fn a_host_that_may_deceive_is_marked_before_consent() {
     let url = "https://example.com@xn--80a3b.com/";
     let warning = "the host `xn--80a3b.com` contains characters that may look like others\n";

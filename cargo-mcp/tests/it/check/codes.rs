@@ -45,6 +45,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}the type of `outputSchema` is \"array\" in 2025-11-25"),
         ),
         (
+            "output-not-object",
+            with_tool(json!({"outputSchema": {"properties": {"a": text}}})),
+            none.clone(),
+            format!("{page}the type of `outputSchema` is missing in 2025-11-25"),
+        ),
+        (
             "unresolved-ref",
             with_schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}})),
             none.clone(),
@@ -746,6 +752,11 @@ fn frameworks_are_named() {
     let expected =
         "frameworks: autogen-ext 0.7 cannot list the tool, Mastra loses the argument\n    help: add the type";
     assert!(report.contains(expected), "{report}");
+    let report = Server::new(&any).run(&["check", "--format", "json"]).expect_success();
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let mut findings = report["findings"].as_array().expect("findings").iter();
+    let missing = findings.find(|found| found["code"] == "missing-type").expect("a finding");
+    assert_eq!(missing["frameworks"], "autogen-ext 0.7 cannot list the tool, Mastra loses the argument");
     let optional =
         with_argument("a", json!({"anyOf": [{"type": "string"}, {"type": "null"}], "description": "A text."}));
     Server::new(&optional).run(&["check", "--deny", "notes"]).expect_success();

@@ -41,6 +41,11 @@ fn invalid_command_lines_are_rejected_with_help() {
             &["uninstall", "hello"],
             "error: `--client` is missing\nhelp: these clients seem to be installed: `codex`, `cursor`\n",
         ),
+        // The only file of Roo Code is that of a project.
+        (
+            &["install", "--scope", "project", "--", &hello],
+            "error: `--client` is missing\nhelp: these clients seem to be installed: `codex`, `cursor`, `roo`\n",
+        ),
         (
             &["install", "--client", "zed", "--scope", "project", "--", &hello],
             "error: Zed has no documented configuration file for scope `project`\nhelp: use `--scope user`\n",

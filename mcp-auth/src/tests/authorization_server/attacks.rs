@@ -448,6 +448,8 @@ async fn responses_of_the_provider_count_once_in_the_browser_of_the_login() {
     let mut copied = browser.clone();
     let response = world.return_with(&mut browser, &login, &[("code", "upstream-code")]).await;
     assert!(response.parameter("code").is_some(), "{response:?}");
+    // The cookies would be accepted for ten minutes.
+    age_records(Duration::from_secs(9 * 60)).await;
     let response = world.return_with(&mut copied, &login, &[("code", "upstream-code")]).await;
     assert_eq!(response.parameter("error").as_deref(), Some("invalid_request"), "{response:?}");
     let mut late = Browser::default();

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{Browser, ISSUER, REDIRECT, Reaction, World, records::stored};
+use super::{
+    Browser, ISSUER, REDIRECT, Reaction, World,
+    records::{age_records, stored},
+};
 use crate::ConfiguredClient;
 
 #[tokio::test]
@@ -42,6 +45,22 @@ async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
     // Nothing is stored and the provider is not asked before the user has approved.
     let stored = stored(&world.records).await;
     assert_eq!(stored.len(), 1, "only the signing keys: {stored:?}");
+}
+
+/// The default of the policy does not cover `base-uri`.
+#[tokio::test]
+async fn pages_load_nothing_and_only_their_own_style_elements_apply() {
+    let world = World::new().await;
+    let mut nonces = Vec::new();
+    for changes in [&[] as &[(&str, &str)], &[("client_id", "unknown")]] {
+        let page = world.authorize(&mut Browser::default(), changes).await;
+        let (_, nonce) = page.body.split_once("<style nonce=\"").unwrap();
+        let nonce = nonce.split('"').next().unwrap().to_owned();
+        let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; frame-ancestors 'none'; base-uri 'none'");
+        assert_eq!(page.header("content-security-policy"), policy, "{changes:?}");
+        nonces.push(nonce);
+    }
+    assert_ne!(nonces[0], nonces[1]);
 }
 
 #[tokio::test]
@@ -144,6 +163,8 @@ async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() 
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     assert_eq!(response.parameter("state").as_deref(), Some("a state"), "{response:?}");
     assert_eq!(world.exchange(&response.parameter("code").unwrap(), &[]).await.status, 200);
+    age_records(std::time::Duration::from_secs(29 * 24 * 3600)).await;
+    assert_eq!(world.authorize(&mut browser, &[]).await.status, 303, "for 30 days, the user is not asked again");
     world.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
     assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "after 30 days, the user is asked again");
 }

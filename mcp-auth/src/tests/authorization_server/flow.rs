@@ -3,7 +3,7 @@
 use mcp_runtime::auth::Authenticator as _;
 use serde_json::{Value, json};
 
-use super::{Browser, ISSUER, REDIRECT, RESOURCE, Reaction, World, authorize_path, form, records::stored};
+use super::{Browser, ISSUER, REDIRECT, RESOURCE, Reaction, World, authorize_path, form, hash, records::stored};
 use crate::{
     AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, ConfiguredClient, Endpoint, Upstream,
     tests::{Signer, bearer},
@@ -114,6 +114,8 @@ async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
     for part in ["code=upstream-code", "code_verifier=", "grant_type=authorization_code"] {
         assert!(sent.body.contains(part), "{}", sent.body);
     }
+    let verifier = form_urlencoded::parse(sent.body.as_bytes()).find(|(name, _)| name == "code_verifier").unwrap().1;
+    assert_eq!(login.parameter("code_challenge"), Some(hash(&verifier)), "the code is bound to this server");
 
     let tokens = world.exchange(&response.parameter("code").unwrap(), &[]).await;
     assert_eq!((tokens.status, tokens.header("cache-control")), (200, "no-store"), "{tokens:?}");
@@ -228,6 +230,11 @@ async fn records_need_a_secret_and_secrets_are_long_and_can_be_replaced() {
     assert!(error.ends_with("was written with another secret"), "{error}");
     let replaced = build(&[[8; 32], [7; 32]]).await.unwrap();
     assert!(bearer(&replaced, tokens["access_token"].as_str().unwrap()).await.is_ok());
+    for lengths in [vec![31_usize], vec![32, 31]] {
+        let server = lengths.iter().fold(plain(), |builder, length| builder.with_secret(vec![8_u8; *length]));
+        let error = server.build().await.unwrap_err();
+        assert_eq!(error.to_string(), "a secret has fewer than 32 bytes", "{lengths:?}");
+    }
 }
 
 /// The server and its provider are reached with TLS, except on the loopback interface.
@@ -338,6 +345,14 @@ async fn endpoints_have_paths_of_their_own_at_the_origin_of_the_resource() {
         let metadata = metadata(&plain().endpoint(endpoint, "/moved").build().await.unwrap()).await;
         assert_eq!(metadata[format!("{name}_endpoint")], format!("{ISSUER}/moved"), "{metadata}");
     }
+    let moved = plain().endpoint(Endpoint::Callback, "/moved").build().await.unwrap();
+    let login = get(&moved, "/authorize/account").await;
+    let target = login.headers()["location"].to_str().unwrap();
+    assert!(target.contains("redirect_uri=https%3A%2F%2Fmcp.example.com%2Fmoved&"), "{target}");
+    let moved = plain().endpoint(Endpoint::Account, "/moved").build().await.unwrap();
+    assert_eq!(get(&moved, "/moved").await.status(), 303);
+    let moved = World::with(|builder| builder.endpoint(Endpoint::BackchannelLogout, "/moved")).await.routes;
+    assert!(moved.serves("/moved") && !moved.serves("/authorize/backchannel-logout"));
     for (path, expected) in [
         ("/authorize", "two endpoints have the path `/authorize`"),
         ("token", "the path `token` is invalid: expected a path such as `/token`"),

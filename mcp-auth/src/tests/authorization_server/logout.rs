@@ -206,6 +206,15 @@ async fn a_code_is_valid_although_its_session_was_forgotten() {
     assert_eq!(world.exchange(&code, &[]).await.status, 200);
 }
 
+#[tokio::test]
+async fn a_session_is_found_for_as_long_as_its_login_lasts() {
+    let world = World::new().await;
+    let tokens = tokens(&world, "ada", "first").await;
+    super::records::age_records(Duration::from_secs(29 * 24 * 3600)).await;
+    assert_eq!(send(&world, &sign(&world, "logout+jwt", &json!({"sub": null}))).await.status, 200);
+    assert!(!world.accepts(&tokens["access_token"]).await);
+}
+
 /// Identity tokens of refreshes need not state the session.
 #[tokio::test]
 async fn a_grant_belongs_to_its_session_after_a_refresh() {

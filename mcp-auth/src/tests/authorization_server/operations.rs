@@ -158,6 +158,16 @@ async fn all_logins_of_a_user_end_and_codes_and_approvals_with_them() {
     assert_eq!(accepted(&world, &[&tokens]).await, [true]);
 }
 
+/// A client may refresh its tokens for weeks without another login of the user.
+#[tokio::test]
+async fn the_operator_ends_logins_for_as_long_as_they_can_be_refreshed() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    age_records(HOUR * (29 * 24)).await;
+    assert_eq!(world.server.revoke_grants("ada").await.unwrap(), 1);
+    assert_eq!(accepted(&world, &[&tokens]).await, [false]);
+}
+
 #[tokio::test]
 async fn codes_end_with_all_logins_at_a_process_whose_clock_is_ahead() {
     let (one, two) = replicas().await;
@@ -426,6 +436,23 @@ async fn without_tls_a_login_that_the_user_has_refused_has_ended() {
         let response = world.visit_with(browser, "POST", "/authorize", &own, &confirm("approve")).await;
         assert_eq!(response.parameter("code"), None, "{response:?}");
     }
+}
+
+#[tokio::test]
+async fn without_tls_the_page_that_confirms_a_login_shows_names_as_text() {
+    let world = World::start("http://localhost:3000/mcp", [7; 32], |builder| builder).await;
+    let (name, redirect) = ("</q><form action=\"https://evil.example\">", "http://127.0.0.1:1/callback");
+    let client = world.register(&json!({"client_name": name, "redirect_uris": [redirect]})).await.json();
+    let id = client["client_id"].as_str().unwrap();
+    let mut browser = Browser::default();
+    let changes = [("resource", ""), ("client_id", id), ("redirect_uri", redirect)];
+    let page = world.authorize(&mut browser, &changes).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let own = [("origin", "http://localhost:3000")];
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &own, &answer).await;
+    let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert!(page.body.contains("<h1>Continue to <q>&lt;/q&gt;&lt;form action=&quot;"), "{page:?}");
+    assert!(!page.body.contains("<form action"), "{page:?}");
 }
 
 /// Another website could show the account of another user.

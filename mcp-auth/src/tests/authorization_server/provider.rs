@@ -148,6 +148,16 @@ async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
     }
 }
 
+/// GitHub reports refusals with status 200 and errors of its own.
+#[tokio::test]
+async fn a_refusal_of_the_refresh_token_with_status_200_ends_the_grant() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    world.provider(|provider| provider.token = Some((200, json!({"error": "bad_refresh_token"}))));
+    assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.json()["error"], "invalid_grant");
+    assert!(!world.accepts(&tokens["access_token"]).await);
+}
+
 /// The response of the provider to each refresh decides who may use the server, and which claims access tokens contain.
 #[tokio::test]
 async fn a_refresh_asks_again_who_may_use_the_server() {

@@ -157,6 +157,9 @@ async fn a_client_with_credentials_asks_about_its_own_tokens() {
         let response = world.send("POST", "/introspect", &headers, &form(&[("token", &refresh(&second))])).await;
         assert_eq!((response.status, response.json()["active"] == true), (status, status == 200), "{response:?}");
     }
+    let (headers, both) = ([("authorization", &*format!("Basic {basic}"))], form(&[own[1], ("token", "x")]));
+    let refused = world.send("POST", "/introspect", &headers, &both).await;
+    assert_eq!(refused.json()["error_description"], "the client authenticates in two ways", "{refused:?}");
     for (client, token, status) in
         [(("app", ""), access(&of_app), 401), (("web", "wrong"), access(&second), 401), (web, String::new(), 400)]
     {

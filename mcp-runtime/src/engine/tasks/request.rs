@@ -125,11 +125,9 @@ pub(crate) async fn list(
     after: Option<TaskKey>,
     page_size: usize,
 ) -> Result<Vec<u8>, Fault> {
-    let mut page = tasks.store.page(&owner, after.as_ref(), page_size.saturating_add(1)).await?;
-    let has_more = page.len() > page_size;
-    page.truncate(page_size);
-    let next = page.last().filter(|_| has_more).map(|last| encode_cursor(&last.key));
+    let (mut page, last) = tasks.store.page(&owner, after.as_ref(), page_size).await?;
     page.retain(|task| access.grants(&task.state.scopes));
+    let next = last.as_ref().map(encode_cursor);
     Ok(encode::list(&encoding, &page, next.as_deref()))
 }
 

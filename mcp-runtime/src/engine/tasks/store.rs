@@ -180,26 +180,32 @@ impl TaskStore {
         Ok(Some(task).filter(|_| !remaining.is_zero()))
     }
 
-    /// Lists at most `limit` tasks of an owner in the order of their creation, after the task `after` if there is one,
-    /// even if it no longer exists. Omits tasks that this release cannot read.
+    /// Lists at most `size` tasks of an owner in the order of their creation, after the task `after` if there is one,
+    /// even if it no longer exists. Omits tasks that this release cannot read. If more tasks follow, also returns the
+    /// task after which they do.
     pub(super) async fn page(
         &self,
         owner: &str,
         after: Option<&TaskKey>,
-        limit: usize,
-    ) -> Result<Vec<Task>, TaskError> {
+        size: usize,
+    ) -> Result<(Vec<Task>, Option<TaskKey>), TaskError> {
         let prefix = TaskKey::prefix(&self.owner(owner));
         let after = after.map_or_else(|| prefix.clone(), TaskKey::name);
-        let records = self.records.run(|backend| backend.list(TASKS, Some(&after), limit)).await?;
+        let limit = size.saturating_add(1);
+        let mut records = self.records.run(|backend| backend.list(TASKS, Some(&after), limit)).await?;
+        records.retain(|(name, _)| name.starts_with(&prefix));
+        let has_more = records.len() > size;
+        records.truncate(size);
+        let last = records.last().and_then(|(name, _)| TaskKey::of_name(name)).filter(|_| has_more);
         let (mut page, mut alive) = (Vec::new(), HashSet::new());
-        for (name, record) in records.iter().take_while(|(name, _)| name.starts_with(&prefix)) {
+        for (name, record) in &records {
             match TaskKey::of_name(name).map(|key| Task::decode(key, record)) {
                 Some(Ok(task)) => page.extend(self.fail_if_lost(task, &mut alive).await?),
                 Some(Err(error)) => tracing::error!(%error, "a task is not listed"),
                 None => {}
             }
         }
-        Ok(page)
+        Ok((page, last))
     }
 
     /// Returns a task, which fails if the process that runs it is gone. Returns `None` if the task has expired.

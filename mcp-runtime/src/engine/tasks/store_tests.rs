@@ -120,7 +120,11 @@ async fn finish(store: &TaskStore, task: &Task, json: &str) -> bool {
 
 /// Returns the first characters of the ids of an owner's tasks.
 async fn names(store: &TaskStore, owner: &str) -> String {
-    store.page(owner, None, 99).await.unwrap().iter().map(|task| &task.id()[..1]).collect()
+    initials(&store.page(owner, None, 99).await.unwrap().0)
+}
+
+fn initials(tasks: &[Task]) -> String {
+    tasks.iter().map(|task| &task.id()[..1]).collect()
 }
 
 #[tokio::test]
@@ -182,7 +186,7 @@ async fn results_beyond_the_memory_of_a_peer_are_rejected_and_others_kept() {
         let task = insert(&store, owner, name, LIMITS).await.unwrap();
         assert_eq!(finish(&store, &task, &"7".repeat(mebibytes << 20)).await, is_kept, "{name}");
     }
-    let found = store.page("ada", None, 9).await.unwrap();
+    let (found, _) = store.page("ada", None, 9).await.unwrap();
     assert_eq!(store.outcome(&found[0]).await.unwrap().unwrap().len(), 20 << 20);
 }
 
@@ -273,7 +277,7 @@ async fn only_the_next_version_replaces_a_task() {
 
 #[tokio::test]
 async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
-    let (_, store) = store();
+    let (backend, store) = store();
     let limits = TaskLimits { total: 99, per_peer: 9 };
     let now = Timestamp::now().as_unix_millis();
     for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
@@ -281,20 +285,30 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
         let mut task = Task::new(key, String::new(), HOUR, HOUR);
         store.insert(&mut task, limits).await.unwrap();
     }
-    for (after, limit, expected) in [
-        (None, 9, "bca"),
-        (None, 2, "bc"),
-        (Some(('b', 1)), 9, "ca"),
-        (Some(('b', 1)), 1, "c"),
+    let key_at = |name: char, millis: u64| key(&store, "a", name, Timestamp::from_unix_millis(now + millis));
+    for (after, size, expected, has_more) in [
+        (None, 9, "bca", false),
+        (None, 3, "bca", false),
+        (None, usize::MAX, "bca", false),
+        (None, 2, "bc", true),
+        (Some(('b', 1)), 9, "ca", false),
+        (Some(('b', 1)), 1, "c", true),
         // The task of a cursor may be gone.
-        (Some(('d', 1)), 9, "a"),
-        (Some(('a', 2)), 9, ""),
+        (Some(('d', 1)), 9, "a", false),
+        (Some(('a', 2)), 9, "", false),
     ] {
-        let after = after.map(|(name, millis)| key(&store, "a", name, Timestamp::from_unix_millis(now + millis)));
-        let page = store.page("a", after.as_ref(), limit).await.unwrap();
-        assert_eq!(page.iter().map(|task| &task.id()[..1]).collect::<String>(), expected, "{after:?}");
+        let after = after.map(|(name, millis)| key_at(name, millis));
+        let (page, last) = store.page("a", after.as_ref(), size).await.unwrap();
+        assert_eq!((&*initials(&page), last.is_some()), (expected, has_more), "{after:?} {size}");
+        assert!(last.is_none_or(|last| last == page[page.len() - 1].key), "{after:?} {size}");
     }
     assert_eq!(names(&store, "c").await, "");
+    // A newer release may have stored a task.
+    let newer = backend.set(&key_at('c', 1).record(), RecordCondition::Always, b"newer".to_vec(), HOUR).await.unwrap();
+    assert!(newer.is_some());
+    let (first, last) = store.page("a", None, 2).await.unwrap();
+    let (second, _) = store.page("a", last.as_ref(), 2).await.unwrap();
+    assert_eq!([first, second].map(|page| initials(&page)), ["b", "a"]);
 }
 
 /// Short and long outcomes, and a record that a newer release has written.
@@ -348,7 +362,7 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     let (status, message) = (seen.1.status, seen.1.message.unwrap());
     assert_eq!((status, seen.1.inputs), (TaskStatus::Failed, Vec::new()));
     assert!(message.contains("its function may have run"), "{message}");
-    let listed = third.page("a", None, 9).await.unwrap();
+    let (listed, _) = third.page("a", None, 9).await.unwrap();
     let statuses: Vec<_> = listed.iter().map(|task| task.state.status).collect();
     assert_eq!(statuses, [TaskStatus::Failed, TaskStatus::Working]);
     assert!(third.load(&own.key).await.unwrap().is_some());

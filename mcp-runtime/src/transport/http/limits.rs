@@ -336,6 +336,17 @@ mod tests {
         assert_eq!(spare.take(), None);
     }
 
+    #[test]
+    fn a_small_response_does_not_keep_a_large_buffer() {
+        let options = HttpOptions::default();
+        let limits = SharedLimits::new(&options, Arc::new(LocalSessions::new(&options)));
+        let mut message = Vec::with_capacity(MIN_CAPACITY);
+        message.push(b'x');
+        let response = limits.count_response(&limits.peers.principal("ada"), message);
+        assert_eq!(response.as_deref(), Ok(&b"x"[..]));
+        assert!(limits.buffers.take().is_some(), "the buffer is not available to other messages");
+    }
+
     #[cfg(feature = "cluster")]
     #[test]
     fn statistics_show_what_is_in_use() {

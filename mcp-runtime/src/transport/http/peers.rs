@@ -324,6 +324,16 @@ mod tests {
     }
 
     /// Each peer acquires as much as it can, one after the other.
+    /// A peer has one share, even if it returns while its last permit is dropped.
+    #[test]
+    fn a_peer_that_was_replaced_does_not_remove_its_successor() {
+        let peers = Arc::new(Peers::new(Share::new(0.75)));
+        let replaced = Peer::new(Key::Principal("ada".into()), Arc::clone(&peers));
+        let current = peers.principal("ada");
+        drop(replaced);
+        assert!(Arc::ptr_eq(&current, &peers.principal("ada")));
+    }
+
     #[test]
     fn a_peer_uses_at_most_its_share_of_what_others_leave_free() {
         for (share, max, expected) in [

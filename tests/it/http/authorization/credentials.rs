@@ -138,7 +138,7 @@ async fn bad_credentials_are_rejected() {
         assert_eq!(reply.json()["error"]["code"], -32600, "{name}");
         let lines = lines.lock().unwrap().join("\n");
         assert!(lines.contains(expected.log), "{name}: {lines}");
-        assert!(!lines.contains("Bearer"), "{name}: {lines}");
+        assert!(!lines.contains("Bearer") && !lines.contains("token="), "{name}: {lines}");
         let retry_after = match name {
             _ if expected.status != 503 => None,
             "an issuer that is down" => Some("3"),
@@ -152,7 +152,7 @@ async fn bad_credentials_are_rejected() {
     assert_eq!(server.journal.runs(), 0);
 }
 
-/// The log names the sender and the reason of each refusal.
+/// The log names the sender and the reason of each refusal, but no query, which may be private.
 #[tokio::test]
 async fn refusals_are_logged_with_their_sender() {
     let address = std::net::SocketAddr::from(([192, 0, 2, 1], 80));
@@ -163,13 +163,30 @@ async fn refusals_are_logged_with_their_sender() {
     ] {
         let lines = Arc::default();
         let guard = set_default(tracing_subscriber::registry().with(Log(Arc::clone(&lines))));
-        server.send(with_token(call("read_notes"), token)).await;
+        server.send(with_token(call("read_notes").path("/mcp?note=private"), token)).await;
         drop(guard);
         let lines = lines.lock().unwrap().join("\n");
         for part in [r#"event="refusal""#, "peer=192.0.2.1", r#"path="/mcp""#].iter().chain(parts) {
             assert!(lines.contains(part), "{token}: {part} is missing from {lines}");
         }
     }
+}
+
+/// Authors may log the sender of a request.
+#[tokio::test]
+async fn the_debug_output_of_a_sender_contains_no_credentials() {
+    let shown = Arc::<Mutex<Vec<String>>>::default();
+    let senders = Arc::clone(&shown);
+    let show = move |server: Server| {
+        server.visible_to(move |caller, _| {
+            senders.lock().unwrap().push(format!("{caller:?}"));
+            true
+        })
+    };
+    let server = Protected::with(show, HttpOptions::default());
+    assert_eq!(server.send(with_token(call("whoami"), "ada/secret")).await.status, 200);
+    let shown = shown.lock().unwrap();
+    assert!(!shown.is_empty() && shown.iter().all(|sender| !sender.contains("secret")), "{shown:?}");
 }
 
 /// Parameters of an error are added to the challenge of the description with the same scheme.

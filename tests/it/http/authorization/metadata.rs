@@ -249,6 +249,12 @@ fn descriptions_are_checked_when_the_server_is_built() {
         (resource_of_example(), None),
         (resource(), None),
         (
+            resource()
+                .resource("https://mcp.example.com/@team/mcp")
+                .with_authorization_server("https://id.example.com/@team"),
+            None,
+        ),
+        (
             resource().resource("http://mcp.example.com/mcp"),
             Some(
                 "the resource identifier `http://mcp.example.com/mcp` is invalid: expected `https`; `http` is only \

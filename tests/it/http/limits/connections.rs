@@ -53,6 +53,15 @@ async fn limits_are_at_least_one() {
     }
 }
 
+#[tokio::test]
+async fn limits_of_memory_may_be_infinite() {
+    let options = HttpOptions::default().max_body_bytes(usize::MAX).max_total_body_bytes(usize::MAX);
+    let (_, endpoint) = serve_with(options.max_sessions(usize::MAX).max_unread_response_bytes(usize::MAX)).await;
+    for request in [call("quick"), initialize("2025-11-25")] {
+        assert_eq!(endpoint.send(&request).await.outcome(), (200, 0));
+    }
+}
+
 /// The limit is at least 8 KiB.
 #[tokio::test]
 async fn the_heads_of_requests_are_limited() {

@@ -215,7 +215,22 @@ pub(super) fn insecure(findings: &mut Findings, subject: &Subject, what: &str, u
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use url::Url;
+
+    use super::{Findings, Prober};
+
+    /// The other scheme may be all that differs between the link and the server.
+    #[tokio::test]
+    async fn a_link_from_https_to_http_is_not_followed() {
+        let url = Url::parse("https://mcp.invalid/mcp").unwrap();
+        let prober = Prober::new(&url, &[], Duration::from_secs(1)).unwrap();
+        let mut findings = Findings::default();
+        super::check(&mut findings, &prober, &url, Some("http://mcp.invalid/metadata")).await;
+        let found: Vec<&str> = findings.0.iter().map(|finding| finding.code.name).collect();
+        assert_eq!(found, ["insecure-url"]);
+    }
 
     #[test]
     fn resources_are_compared_with_urls() {

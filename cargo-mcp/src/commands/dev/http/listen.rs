@@ -175,3 +175,40 @@ impl ListenStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use axum::http::Request;
+
+    use super::{
+        super::{Reporter, backend::Backends},
+        *,
+    };
+
+    /// A server that is being replaced ends its streams.
+    #[tokio::test]
+    async fn only_the_current_server_ends_a_subscription() {
+        let backend = |generation| Backend::new(generation, "127.0.0.1:9".to_owned());
+        for (current, is_ended) in [(1, true), (2, false)] {
+            let (backends, _requests) = Backends::new();
+            backends.current.send_replace(Some(backend(current)));
+            let proxy = HttpProxy { backends, sessions: Mutex::default(), reporter: Reporter { quiet: true } };
+            let message = Message::parse(r#"{"id":1,"method":"subscriptions/listen"}"#).expect("a message");
+            let (sender, mut events) = channel();
+            let mut stream = ListenStream {
+                list_changes: proxy.backends.list_changes.subscribe(),
+                proxy: Arc::new(proxy),
+                parts: Request::new(()).into_parts().0,
+                body: Bytes::new(),
+                request: ListenRequest::parse("1", &message),
+                sender,
+                is_answered: false,
+            };
+            let response = Body::from("data: {\"id\":1,\"result\":{}}\n\n");
+            stream.relay(response, &backend(1)).await;
+            assert_eq!((stream.is_answered, events.try_recv().is_ok()), (is_ended, is_ended), "{current}");
+        }
+    }
+}

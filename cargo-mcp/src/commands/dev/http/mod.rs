@@ -11,6 +11,8 @@ mod respond;
 mod routes;
 mod session;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::HashMap,

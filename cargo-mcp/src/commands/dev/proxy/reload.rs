@@ -306,3 +306,17 @@ fn handle_failed_start(proxy: &mut Proxy, build: BuildId, why: &str) {
     }
     proxy.stop_idle_servers();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_before_a_restart_is_bounded() {
+        for (crashes, milliseconds) in
+            [(0, 0), (1, 0), (2, 500), (3, 1000), (7, 16_000), (8, 30_000), (100, 30_000), (u32::MAX, 30_000)]
+        {
+            assert_eq!(backoff(crashes), Duration::from_millis(milliseconds), "{crashes}");
+        }
+    }
+}

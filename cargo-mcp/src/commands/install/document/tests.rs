@@ -304,6 +304,10 @@ fn only_launch_members_are_compared() {
     let entry = Entry(Map::from_iter([("command".to_owned(), json!("/bin/notes"))]));
     let empty = json!({"type": "stdio", "command": "/bin/notes", "args": [], "env": {}, "headers": {}, "cwd": null});
     assert!(entry.is_same(&empty));
+    for member in ["cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "http_headers"] {
+        let existing = json!({"command": "/bin/notes", (member): {"A": "1"}});
+        assert!(!entry.is_same(&existing), "{member}");
+    }
 }
 
 #[test]

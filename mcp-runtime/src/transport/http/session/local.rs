@@ -433,6 +433,25 @@ mod tests {
         assert!(session.state().streams.is_empty());
     }
 
+    /// The client of a call may never fetch its response.
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn the_end_of_a_call_evicts_streams() {
+        use crate::transport::http::limits::SharedLimits;
+
+        let options = HttpOptions::default();
+        let sessions = Arc::new(LocalSessions::new(&options));
+        let limits = SharedLimits::new(&options, Arc::clone(&sessions));
+        let ada = limits.peers.principal("ada");
+        let session = open(&sessions, &ada);
+        session.add_stream(Outbox::for_test()).append(LINE);
+        let call = limits.admit_call(&ada, None).expect("the call is admitted");
+        let _kept = sessions.memory.count(sessions.memory.max);
+        assert_eq!(session.state().streams.len(), 1);
+        drop(call);
+        assert!(session.state().streams.is_empty());
+    }
+
     /// A client that reconnects finds the newest streams, and the one for messages outside of calls.
     #[test]
     fn the_oldest_streams_of_a_session_are_dropped() {

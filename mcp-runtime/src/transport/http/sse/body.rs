@@ -305,9 +305,24 @@ mod tests {
         SseBody::new(StreamEvents::local(stream.attach(), 0), config, shutdown.clone())
     }
 
+    fn poll(body: &mut SseBody) -> Poll<Option<Bytes>> {
+        body.poll_next(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_not_read_for_long_receives_one_comment() {
+        let (_phase, shutdown) = watch::channel(ShutdownPhase::Running);
+        let mut body = body(&shutdown);
+        for _ in 0..2 {
+            assert!(poll(&mut body).is_pending());
+            tokio::time::advance(Duration::from_secs(600)).await;
+            assert_eq!(poll(&mut body), Poll::Ready(Some(Bytes::from_static(b":\n\n"))));
+        }
+        assert!(poll(&mut body).is_pending());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_response_ends_once() {
-        let poll = |body: &mut SseBody| body.poll_next(&mut Context::from_waker(Waker::noop()));
         let (phase, shutdown) = watch::channel(ShutdownPhase::Running);
         let second = Duration::from_secs(1);
         let (mut expiring, mut closing) = (body(&shutdown).until(Some(Instant::now() + second)), body(&shutdown));

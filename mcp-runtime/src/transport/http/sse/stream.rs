@@ -330,6 +330,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn output_that_was_not_read_takes_memory_until_it_is_dropped() {
+        let (memory, outbox) = (StreamMemory::default(), Outbox::for_test());
+        let stream = EventStream::new(1, Arc::clone(&outbox), true, &memory);
+        outbox.push(b"12345\n");
+        assert_eq!(memory.used(), 6);
+        drop((stream, outbox));
+        assert_eq!(memory.used(), 0);
+    }
+
     /// The client may lose its connection before it receives the event that was written last.
     #[test]
     fn the_event_written_last_stays_in_the_log() {

@@ -160,6 +160,33 @@ fn after_a_new_build() {
             ),
         ),
         (
+            "a server that serves has no more time limit",
+            format!(
+                r#"{SESSION}
+                > start-timeout 1
+                > client {{"id":5,"method":"a"}}
+                server 1 {{"id":5,"method":"a"}}
+                "#
+            ),
+        ),
+        (
+            "only the server that serves rejects invalid messages",
+            format!(
+                r#"{SESSION}
+                > client nonsense
+                server 1 nonsense
+                > server 1 {{"id":null,"error":{{"code":-32700,"message":"no"}}}}
+                client {{"id":null,"error":{{"code":-32700,"message":"no"}}}}
+                > client {{"id":5,"method":"a"}}
+                server 1 {{"id":5,"method":"a"}}
+                {TAKE_OVER}
+                > server 1 {{"id":null,"error":{{"code":-32700,"message":"no"}}}}
+                > server 2 {{"id":null,"error":{{"code":-32700,"message":"no"}}}}
+                client {{"id":null,"error":{{"code":-32700,"message":"no"}}}}
+                "#
+            ),
+        ),
+        (
             "changed capabilities are reported",
             format!(
                 r#"{SESSION}
