@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_runtime::{Context, Fault, Handle, ask::UrlElicitation, auth::Identity};
 use rmcp::{
     ErrorData, ServiceError,
@@ -326,8 +326,7 @@ impl Upstream {
                     .reinit_on_expired_session(false)
                     .max_sse_event_size(self.max_message_bytes)
                     .max_json_response_size(self.max_message_bytes);
-                config.custom_headers =
-                    headers.clone().into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
+                config.custom_headers = combined(&headers);
                 // Only the connection that all callers share reads lists and subscribes.
                 let listener = (!has_single_principal).then(|| Arc::clone(&self.events) as Arc<dyn Listener>);
                 let http = HttpClient { client: client.clone(), listener };
@@ -516,6 +515,17 @@ pub(crate) fn http_client() -> Result<reqwest::Client, Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
     client.map_err(|error| Error::new(format!("the HTTP client cannot be created: {error}")))
+}
+
+/// Combines the values of each header (RFC 9110, section 5.3): `rmcp` sends one value for each name.
+fn combined(headers: &HeaderMap) -> HashMap<HeaderName, HeaderValue> {
+    let combine = |name: &HeaderName| {
+        let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+        let mut value = HeaderValue::from_bytes(&values.join(&b", "[..])).ok()?;
+        value.set_sensitive(true);
+        Some((name.clone(), value))
+    };
+    headers.keys().filter_map(combine).collect()
 }
 
 /// Returns whether a server begins the stream of a GET request as HTTP+SSE does.

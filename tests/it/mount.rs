@@ -201,6 +201,10 @@ fn mistakes_are_reported_with_the_line_of_the_mount() {
         (server().with_entry(constant("a_search")).mount("a", notes()), "two tools are named `a_search`"),
         (server().mount("a", authenticated), "a mounted server cannot have an authenticator"),
         (
+            server().mount("a", notes().hide_unauthorized()),
+            "only the mounted server omits functions from lists: call `hide_unauthorized` on the outer server",
+        ),
+        (
             server().mount("a", notes().scope_implies("a", ["b"])),
             "a mounted server cannot declare that scopes contain others",
         ),

@@ -36,8 +36,10 @@ async fn only_configured_credentials_reach_the_upstream() {
     let fake = fake::start(|method, _| respond(method)).await;
     let asked = Arc::<Mutex<Vec<Option<String>>>>::default();
     let log = Arc::clone(&asked);
-    let upstream = Upstream::http(url(&fake.address)).header("x-key", "configured").headers_for(
-        move |identity: Option<Identity>| {
+    let upstream = Upstream::http(url(&fake.address))
+        .header("x-key", "configured")
+        .header("x-key", "twice")
+        .headers_for(move |identity: Option<Identity>| {
             let name = identity.map(|identity| identity.principal().to_owned());
             log.lock().unwrap().push(name.clone());
             async move {
@@ -45,8 +47,7 @@ async fn only_configured_credentials_reach_the_upstream() {
                 let header = (HeaderName::from_static("authorization"), HeaderValue::from_str(&token)?);
                 Ok::<_, http::header::InvalidHeaderValue>(HeaderMap::from_iter([header]))
             }
-        },
-    );
+        });
     let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
     for (principal, calls) in [("ada", 3), ("bob", 2)] {
         for _ in 0..calls {
@@ -61,7 +62,9 @@ async fn only_configured_credentials_reach_the_upstream() {
     }
     assert_eq!(*asked.lock().unwrap(), [None, Some("ada".to_owned()), Some("bob".to_owned())], "one connection each");
     let heads = fake.heads.lock().unwrap();
-    assert!(heads.iter().all(|head| !head.contains("callers-own") && head.contains("x-key: configured")), "{heads:#?}");
+    let mut keys = heads.iter().map(|head| head.lines().filter_map(|line| line.strip_prefix("x-key: ")));
+    assert!(keys.all(|keys| keys.eq(["configured, twice"])), "{heads:#?}");
+    assert!(heads.iter().all(|head| !head.contains("callers-own")), "{heads:#?}");
     assert!(heads.iter().any(|head| head.contains("bearer for-ada")));
     let accepts = |head: &str, kind| head.lines().any(|line| line.starts_with("accept: ") && line.contains(kind));
     let mut posts = heads.iter().filter(|head| head.starts_with("post "));
@@ -432,23 +435,26 @@ async fn invalid_entries_do_not_end_the_reading_of_lists() {
     })
     .await;
     let _server = gateway(&without_templates.address).await.build().unwrap();
-    let is_valid = Arc::new(AtomicBool::new(false));
-    let valid = Arc::clone(&is_valid);
-    let fake = fake::start(move |method, _| {
-        let invalid = json!({"name": "a", "inputSchema": {"type": "object", "$ref": "#/none"}});
-        match method {
-            "prompts/list" if !valid.load(Ordering::Relaxed) => {
-                Reply::Error(json!({"code": -32000, "message": "later"}))
+    // Before and after the list that the upstream does not have.
+    for failing in ["tools/list", "prompts/list"] {
+        let is_valid = Arc::new(AtomicBool::new(false));
+        let valid = Arc::clone(&is_valid);
+        let fake = fake::start(move |method, _| {
+            let is_valid = valid.load(Ordering::Relaxed);
+            let invalid = json!({"name": "a", "inputSchema": {"type": "object", "$ref": "#/none"}});
+            match method {
+                "resources/templates/list" => Reply::Error(json!({"code": -32601, "message": "Method not found"})),
+                _ if method == failing && !is_valid => Reply::Error(json!({"code": -32000, "message": "later"})),
+                _ => lists(method, json!([if is_valid { tool("a") } else { invalid }])),
             }
-            _ => lists(method, json!([if valid.load(Ordering::Relaxed) { tool("a") } else { invalid }])),
-        }
-    })
-    .await;
-    let mut client = gateway(&fake.address).await.test_client(Revision::V2026_07_28);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    is_valid.store(true, Ordering::Relaxed);
-    // An incomplete list is read again.
-    eventually!(client.tools().await.is_ok_and(|tools| tools.len() == 1));
+        })
+        .await;
+        let mut client = gateway(&fake.address).await.test_client(Revision::V2026_07_28);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        is_valid.store(true, Ordering::Relaxed);
+        // An incomplete list is read again.
+        eventually!(client.tools().await.is_ok_and(|tools| tools.len() == 1));
+    }
     assert_eq!((without_templates.count("resources/templates/list"), without_templates.count("tools/list")), (1, 1));
 }
 

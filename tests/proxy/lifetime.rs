@@ -41,14 +41,18 @@ async fn a_program_is_started_without_secrets_and_restarted_when_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let script =
         format!("cd {}; env > env; echo $$ > id; exec {} ", folder.path().display(), env!("CARGO_BIN_EXE_fixture"));
-    let upstream = Upstream::command("sh", ["-c", &script]).env("GIVEN", "1");
+    let path = format!("{}:/given", std::env::var("PATH").unwrap());
+    let upstream = Upstream::command("sh", ["-c", &script]).env("GIVEN", "1").env("PATH", &path);
     let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
     let mut client = server.test_client(Revision::V2025_11_25);
     let tools = client.tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name() == "up_prints"), "{tools:?}");
     assert_eq!(client.call("up_prints", ()).await.unwrap().text(), "printed");
     let environment = std::fs::read_to_string(folder.path().join("env")).unwrap();
-    assert!(environment.contains("GIVEN=1") && environment.contains("PATH="), "{environment}");
+    for expected in ["GIVEN=1", &format!("PATH={path}")] {
+        assert!(environment.lines().any(|line| line == expected), "{expected}: {environment}");
+    }
+    assert!(environment.contains("HOME="), "{environment}");
     assert!(!environment.contains("CARGO"), "cargo sets variables of this process: {environment}");
     let id = std::fs::read_to_string(folder.path().join("id")).unwrap();
     std::process::Command::new("kill").args(["-9", id.trim()]).status().unwrap();

@@ -60,7 +60,7 @@ fn mistakes_are_reported_before_the_build() {
                 .to_owned(),
         ),
         (
-            &["hello", "--env", "KEY=Your key", "--env", "KEY=Another"],
+            &["hello", "--env", "KEY=Your key, as in a=b", "--env", "KEY=Another"],
             "error: duplicate `--env` for `KEY`\nhelp: use one `--env` per variable\n".to_owned(),
         ),
         // The names of settings are in lower case.

@@ -1,13 +1,14 @@
 //! `cargo mcp dev` with nothing to build, or little: no package with the framework.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
-    process::Stdio,
+    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    process::{Child, Stdio},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use serde_json::json;
@@ -74,20 +75,26 @@ fn main() {
 /// More lines than the proxy holds for a server that does not read: 64 in a queue, and 8 MiB.
 const LINES: usize = 200;
 
-/// The proxy holds a limited amount for a server, whatever the client sends, and still forwards what the server sends.
-#[test]
-fn a_client_cannot_send_more_than_the_server_reads() {
+/// Starts the server behind the proxy. Returns its package, the proxy, and the stream with which it is controlled.
+fn start() -> (Package, Child, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();
     let package = Package::new();
     package.write("Cargo.toml", "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n");
     package.write("src/main.rs", SERVER);
     let mut command = package.command(&["dev", "small", "--quiet", "--", &address]);
-    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo-mcp starts");
+    let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo-mcp starts");
+    let (server, _) = listener.accept().expect("the server connects");
+    server.set_nodelay(true).expect("the server is running");
+    (package, process, server)
+}
+
+/// The proxy holds a limited amount for a server, whatever the client sends, and still forwards what the server sends.
+#[test]
+fn a_client_cannot_send_more_than_the_server_reads() {
+    let (_package, mut process, mut server) = start();
     let mut stdin = process.stdin.take().expect("a pipe");
     let mut messages = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    let (mut server, _) = listener.accept().expect("the server connects");
-    server.set_nodelay(true).expect("the server is running");
     let line = format!("{}\n", json!({"jsonrpc": "2.0", "method": "a", "params": {"a": "a".repeat(128 << 10)}}));
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
@@ -111,6 +118,24 @@ fn a_client_cannot_send_more_than_the_server_reads() {
     process.wait().expect("the proxy exits");
     drop(client.join().expect("the client ends"));
     assert!(last < LINES, "all lines were read");
+}
+
+/// A client may close the stdout of the proxy without its stdin.
+#[test]
+fn the_proxy_and_its_server_end_when_the_client_stops_reading() {
+    let (_package, mut process, mut server) = start();
+    // Stays open.
+    let _stdin = process.stdin.take();
+    drop(process.stdout.take());
+    server.write_all(b"x").expect("the server is running");
+    server.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    let end = server.read(&mut [0]);
+    let is_running = matches!(&end, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
+    if is_running {
+        process.kill().expect("the proxy is running");
+    }
+    process.wait().expect("the proxy exits");
+    assert!(!is_running, "the server is still running");
 }
 
 /// The process between `cargo mcp dev --http` and its server outlives the former, and ends the latter gracefully.

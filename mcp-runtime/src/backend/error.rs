@@ -75,6 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_many_warnings_at_once_one_is_due() {
+        let warnings = Warnings::new();
+        assert_eq!((0..100).filter(|_| warnings.is_due()).count(), 1);
+    }
+
+    #[test]
     fn clients_may_retry_and_do_not_learn_the_reason() {
         for error in [BackendError::Full, BackendError::Unavailable("redis.internal refused".to_owned())] {
             assert!(matches!(Fault::from(error), Fault::Overloaded(message) if !message.contains("redis")));

@@ -255,6 +255,11 @@ mod tests {
     }
 
     #[test]
+    fn the_default_limit_is_that_of_the_documentation() {
+        assert_eq!(CacheReadOnly::new(Duration::from_secs(60)).results.lock().max_bytes, 16 << 20);
+    }
+
+    #[test]
     fn a_cleared_cache_has_room_again() {
         let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
         for round in 0..3 {

@@ -305,7 +305,8 @@ impl Server {
     /// # Errors
     ///
     /// [`build`](Self::build) fails if names or URIs clash, if both servers have state of the same type, or if the other server has
-    /// an authenticator, declares that scopes contain other scopes, or has skills together with scopes or a rule of visibility.
+    /// an authenticator, declares that scopes contain other scopes, [hides functions](Self::hide_unauthorized) unlike this server,
+    /// or has skills together with scopes or a rule of visibility.
     #[track_caller]
     pub fn mount(mut self, prefix: impl Into<String>, server: Self) -> Self {
         self.mounts.push(Mount { prefix: prefix.into(), server, location: Location::caller() });
@@ -333,6 +334,11 @@ impl Server {
         if server.profile.access.has_hierarchy() {
             self.problems.push(problem(
                 "a mounted server cannot declare that scopes contain others: declare it on the outer server",
+            ));
+        }
+        if server.profile.hides_unauthorized && !self.profile.hides_unauthorized {
+            self.problems.push(problem(
+                "only the mounted server omits functions from lists: call `hide_unauthorized` on the outer server",
             ));
         }
         #[cfg(feature = "skills")]

@@ -205,6 +205,25 @@ async fn events_outside_of_a_waiting_call_are_not_forwarded() {
     assert_eq!(messages, ["inside"]);
 }
 
+/// Log on a thread that has no other subscriber.
+#[tool(blocking)]
+fn logs_on_a_thread() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let forwarding = tracing_subscriber::registry().with(mcp_runtime::forward_log_layer());
+    tracing::subscriber::with_default(forwarding, || tracing::info!("on a thread"));
+}
+
+#[tokio::test]
+async fn events_of_blocking_functions_are_forwarded() {
+    let server = Server::empty("layers", "1.0.0").with::<logs_on_a_thread>().forward_log();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    client.call("logs_on_a_thread", ()).await.unwrap();
+    let notifications = client.notifications();
+    let messages: Vec<_> = notifications.iter().map(|it| &it["params"]["data"]).collect();
+    assert_eq!(messages, ["on a thread"]);
+}
+
 /// Log values of every type.
 #[tool]
 fn logs_values() {

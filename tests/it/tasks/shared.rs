@@ -291,6 +291,7 @@ async fn attempts_to_store_a_result_become_rare() {
 /// again.
 #[tokio::test(start_paused = true)]
 async fn a_subscription_outlives_failures_of_the_backend() {
+    let (log, _guard) = Log::listen();
     let (failing, reads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (failures, count) = (Arc::clone(&failing), Arc::clone(&reads));
     let backend = failing_backend(move |key, value| {
@@ -307,6 +308,7 @@ async fn a_subscription_outlives_failures_of_the_backend() {
     assert_eq!(client.notifications().len(), 1, "the acknowledgement");
     sleep(Duration::from_secs(18)).await;
     assert_eq!(client.notifications()[0]["params"]["status"], "working");
+    assert_eq!(log.take("the backend failed, retrying to send notifications about a task").len(), 1);
     sleep(Duration::from_secs(60)).await;
     assert_eq!(client.notifications(), [] as [Value; 0], "nothing has changed");
     failing.store(1, Ordering::SeqCst);

@@ -28,9 +28,6 @@ pub(crate) fn output(findings: &mut Findings, subject: &Subject, schema: &Value)
 const FATAL: [&str; 3] = ["invalid-schema", "unresolved-ref", "remote-ref"];
 
 fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {
-    let is_broken = |findings: &Findings| {
-        findings.0.iter().any(|found| found.subject == *subject && FATAL.contains(&found.code.name))
-    };
     let default = "https://json-schema.org/draft/2020-12/schema";
     let other = schema["$schema"].as_str().filter(|dialect| dialect.trim_end_matches('#') != default);
     match other {
@@ -46,7 +43,9 @@ fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Val
         }
     }
     references(findings, subject, what, schema);
-    if is_broken(findings) {
+    let prefix = format!("`{what}`");
+    let mut own = findings.0.iter().filter(|found| found.subject == *subject && found.message.starts_with(&prefix));
+    if own.any(|found| FATAL.contains(&found.code.name)) {
         return;
     }
     if let Err(error) = compile(schema) {

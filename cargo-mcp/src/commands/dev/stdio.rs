@@ -449,4 +449,29 @@ mod tests {
         let exited = timeout(TIMEOUT, events.recv()).await.expect("an exit");
         assert!(matches!(&exited, Some(Event::ServerExited(1, how)) if how == "it closed its stdout"), "{exited:?}");
     }
+
+    #[tokio::test]
+    async fn servers_have_time_to_exit_at_shutdown() {
+        let mut stdio = StdioProxy {
+            proxy: Proxy::new(ProxyConfig::default()),
+            launch: LaunchConfig { args: Vec::new(), env: Vec::new() },
+            reporter: Reporter { quiet: true },
+            executables: Executables::default(),
+            servers: HashMap::new(),
+            supervisions: JoinSet::new(),
+            server_events: mpsc::channel(1).0,
+            timer_events: mpsc::unbounded_channel().0,
+            client: std::sync::mpsc::channel().0,
+            client_backlog: Backlog::default(),
+        };
+        let (exited, exit) = oneshot::channel();
+        stdio.supervisions.spawn(async move {
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            let _ = exited.send(());
+        });
+        stdio.shut_down(None).await;
+        assert_eq!(exit.await, Ok(()), "the server was killed");
+    }
 }

@@ -23,7 +23,7 @@ use crate::{
     client::connect,
     directories::Directories,
     failure::Failure,
-    output::{errln, out},
+    output::{counted, errln, out},
     target::Target,
 };
 
@@ -119,8 +119,8 @@ fn state(client: &Client, path: &Path, name: Option<&str>) -> String {
     match (document.as_ref().map(Document::names), name) {
         (None, _) => "invalid".to_owned(),
         (Some(names), Some(name)) if names.contains(&name) => format!("has `{name}`"),
-        (Some(names), Some(name)) => format!("no `{name}`, {} others", names.len()),
-        (Some(names), None) => format!("{} servers", names.len()),
+        (Some(names), Some(name)) => format!("no `{name}`, {}", counted(names.len(), "other")),
+        (Some(names), None) => counted(names.len(), "server"),
     }
 }
 

@@ -86,6 +86,15 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "bad-default",
+            with_tool(json!({
+                "inputSchema": {"type": "object", "required": "a"},
+                "outputSchema": {"type": "object", "properties": {"a": {"type": "integer", "default": "x"}}},
+            })),
+            none.clone(),
+            format!("{page}`a` of `outputSchema`: invalid default: \"x\" is not of type \"integer\""),
+        ),
+        (
+            "bad-default",
             with_schema(json!({
                 "type": "object",
                 "if": {"required": ["b"]},

@@ -154,6 +154,14 @@ fn several_clients_are_configured_and_listed() {
         let row: Vec<_> = row.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(row, [client, "user", state, &path]);
     }
-    let output = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).expect_success();
-    assert_eq!(output, format!("zed  user  no `notes`, 2 others  {}\n", home.path(file("zed")).display()));
+    for (client, options, state) in [
+        ("zed", &["--name", "notes"][..], "no `notes`, 2 others"),
+        ("zed", &[], "2 servers"),
+        ("cursor", &["--name", "notes"], "no `notes`, 1 other"),
+        ("cursor", &[], "1 server"),
+    ] {
+        let output = home.run(&[&["install", "--list", "--client", client], options].concat()).expect_success();
+        let row = output.lines().next().expect("a row").split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        assert_eq!(row.collect::<Vec<_>>(), [client, "user", state, &home.path(file(client)).display().to_string()]);
+    }
 }

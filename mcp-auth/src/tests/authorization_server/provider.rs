@@ -82,11 +82,14 @@ async fn a_response_without_the_issuer_is_refused_if_the_provider_states_it() {
     let world = World::new().await;
     let issuer = world.issuer.url.clone();
     world.provider(|provider| provider.claims = json!({"iss": issuer}));
-    let clock = world.clock.clone();
-    let credentials = crate::ClientCredentials::basic("notes", "a secret");
-    let upstream = crate::Upstream::discover_with(world.issuer.url.clone(), credentials, clock).await.unwrap();
-    for (stated, accepted) in [(None, false), (Some(issuer.as_str()), true), (Some("https://evil.example"), false)] {
-        assert_eq!(upstream.accepts_issuer(stated), accepted, "{stated:?}");
+    let world = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    let code = ("code", "x");
+    for (parameters, expected) in [
+        (&[code] as &[(&str, &str)], Some("server_error")),
+        (&[code, ("iss", issuer.as_str())], None),
+        (&[code, ("iss", "https://evil.example")], Some("server_error")),
+    ] {
+        assert_eq!(outcome(&world, parameters).await.as_deref(), expected, "{parameters:?}");
     }
 }
 

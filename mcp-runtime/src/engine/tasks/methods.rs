@@ -408,7 +408,9 @@ impl WatchedTask {
     async fn run(self) {
         let mut backoff = Backoff::default();
         while let Err(error) = self.try_run(&mut backoff).await {
-            tracing::warn!(%error, "the backend failed, retrying to send notifications about a task");
+            if backoff.is_reset() {
+                tracing::warn!(%error, "the backend failed, retrying to send notifications about a task");
+            }
             backoff.wait().await;
         }
     }

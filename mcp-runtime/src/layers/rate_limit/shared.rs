@@ -27,6 +27,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// A record lives this much longer than it must, since backends may round its time to live.
 const TTL_PRECISION: Duration = Duration::from_millis(1);
 
+/// The maximum number of calls that wait for the backend, for each budget.
+const MAX_WAITING: u64 = 1024;
+
 /// The number of attempts to change a record while other processes change it, too.
 const MAX_ATTEMPTS: usize = 16;
 
@@ -357,7 +360,7 @@ impl Account {
     /// Lets a call wait for the backend, unless as many wait as the budget can admit at once. The limits on calls in
     /// flight bound their number, too.
     pub(super) fn wait(&mut self, rate: Rate) -> Admission {
-        if self.waiting.len() as u64 >= rate.burst {
+        if self.waiting.len() as u64 >= rate.burst.min(MAX_WAITING) {
             return Admission::Decided(Err(Duration::from_nanos(rate.interval)));
         }
         let (sender, receiver) = oneshot::channel();

@@ -326,6 +326,20 @@ fn calls_that_get_no_share_are_told_how_long_to_wait() {
     }
 }
 
+/// A call beyond the burst would get no share. Memory bounds the number of others.
+#[test]
+fn a_limited_number_of_calls_waits_for_the_backend() {
+    for (burst, expected) in [(3, 3), (100_000, 1024)] {
+        let rate = Rate::new(Quota { interval: Duration::from_secs(1), burst });
+        let mut account = Account::default();
+        let waiting = (0..2000).map_while(|_| match account.wait(rate) {
+            Admission::Waiting(verdict) => Some(verdict),
+            Admission::Decided(_) => None,
+        });
+        assert_eq!(waiting.collect::<Vec<_>>().len(), expected, "{burst}");
+    }
+}
+
 /// While the backend is asked, it may write a record that is full a period later.
 #[test]
 fn a_budget_expires_with_its_record() {
@@ -402,4 +416,9 @@ fn calls_that_were_cancelled_while_they_waited_use_nothing() {
         assert!(admitted == waiting.len() as u64 || admitted == taken, "seed {seed}: {admitted} of {taken}");
         assert_eq!(admitted + following, taken, "seed {seed}: a cancelled call has used up its share");
     }
+}
+
+#[test]
+fn the_default_number_of_keys_is_that_of_the_documentation() {
+    assert_eq!(super::RateLimit::new(1, Duration::from_secs(1)).max_keys, 10_000);
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use http_body_util::BodyExt as _;
-use mcp_runtime::{HttpOptions, Server, auth::Challenge, http::ListenerOptions};
+use mcp_runtime::{HttpOptions, Server, auth::Challenge, http::ListenerOptions, layers::LogCalls, tool};
 use serde_json::json;
 use tower_service::Service as _;
 use tracing::field::{Field, Visit};
@@ -22,7 +22,7 @@ use crate::{
     layers::log::set_default,
 };
 
-/// Records the level and the fields of every event of the current thread.
+/// Records the level and the fields of every event and every span of the current thread.
 #[derive(Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -38,6 +38,17 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
     fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
         let mut line = Line(event.metadata().level().to_string());
         event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn on_new_span(
+        &self,
+        span: &tracing::span::Attributes<'_>,
+        _: &tracing::span::Id,
+        _: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        let mut line = Line(span.metadata().level().to_string());
+        span.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
 }
@@ -169,6 +180,35 @@ async fn refusals_are_logged_with_their_sender() {
         for part in [r#"event="refusal""#, "peer=192.0.2.1", r#"path="/mcp""#].iter().chain(parts) {
             assert!(lines.contains(part), "{token}: {part} is missing from {lines}");
         }
+    }
+}
+
+/// Only events of level `debug` may repeat what a client has sent.
+#[tokio::test]
+async fn the_log_contains_no_arguments_no_results_and_no_credentials() {
+    /// Return the text, or fail with it.
+    #[tool]
+    fn echoes(text: String, fails: bool) -> Result<String, String> {
+        if fails { Err(text) } else { Ok(text) }
+    }
+
+    let server = Protected::with(|server| server.with::<echoes>().layer(LogCalls::new()), HttpOptions::default());
+    for arguments in [
+        json!({"text": "hunter2", "fails": false}),
+        json!({"text": "hunter2", "fails": true}),
+        json!({"text": "hunter2", "fails": "hunter2"}),
+        json!({"hunter2": "hunter2"}),
+    ] {
+        let lines = Arc::default();
+        let guard = set_default(tracing_subscriber::registry().with(Log(Arc::clone(&lines))));
+        let request = call("echoes").change(|message| message["params"]["arguments"] = arguments.clone());
+        server.send(with_token(request, "ada/letmein")).await;
+        drop(guard);
+        let mut lines = lines.lock().unwrap();
+        lines.retain(|line| ["INFO", "WARN", "ERROR"].iter().any(|level| line.starts_with(level)));
+        assert!(lines.iter().any(|line| line.contains("call finished")), "{arguments}: {lines:?}");
+        let is_secret = |line: &String| line.contains("hunter2") || line.contains("letmein");
+        assert!(!lines.iter().any(is_secret), "{arguments}: {lines:?}");
     }
 }
 

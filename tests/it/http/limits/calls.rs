@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    Context, Fault, HttpOptions, ResourceLink,
+    Context, Fault, HttpOptions, ResourceLink, Server,
     function::MethodEntry,
     layers::{Call, Next, from_fn},
-    prompt, resource,
+    prompt, resource, tool,
 };
 use serde_json::{Value, json};
 
@@ -42,6 +42,34 @@ async fn calls_in_flight_are_limited() {
     assert_eq!(response.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
+}
+
+/// A function may have limits of its own.
+#[tokio::test]
+async fn a_function_may_refuse_a_call_like_the_server() {
+    /// Refuse at once.
+    #[tool]
+    fn refuses() -> Result<(), Fault> {
+        Err(Fault::overloaded("no printer is free"))
+    }
+
+    /// Refuse after a while.
+    #[tool]
+    async fn refuses_later() -> Result<(), Fault> {
+        tokio::task::yield_now().await;
+        Err(Fault::overloaded("no printer is free"))
+    }
+
+    let server = Server::empty("printer", "1.0.0").with::<refuses>().with::<refuses_later>();
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    for name in ["refuses", "refuses_later"] {
+        for request in [call(name), session.call(1, name)] {
+            let refused = endpoint.send(&request).await;
+            assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")), "{name}");
+            assert_eq!(refused.json()["error"]["message"], "no printer is free", "{name}");
+        }
+    }
 }
 
 /// Otherwise calls that wait for their clients would never end.

@@ -400,6 +400,25 @@ mod tests {
         responding.await.unwrap().unwrap();
     }
 
+    impl Io for tokio::io::DuplexStream {}
+
+    #[tokio::test(start_paused = true)]
+    async fn the_number_of_connections_being_rejected_is_limited() {
+        let limit = ConnectionLimit::new(&ListenerOptions::default(), Share::new(1.0), false);
+        let clients: Vec<_> = (0..=MAX_REJECTIONS)
+            .map(|_| {
+                let (server, client) = tokio::io::duplex(1024);
+                limit.reject(Box::new(server));
+                client
+            })
+            .collect();
+        for (number, mut client) in clients.into_iter().enumerate() {
+            let mut received = String::new();
+            client.read_to_string(&mut received).await.unwrap();
+            assert_eq!(received.starts_with("HTTP/1.1 503 "), number < MAX_REJECTIONS, "{number}: {received}");
+        }
+    }
+
     /// Neither a client that keeps its connection open nor one that always sends more is read from for long.
     #[tokio::test(start_paused = true)]
     async fn the_rest_of_a_rejected_connection_is_limited() {

@@ -27,7 +27,7 @@ use crate::{
             backend::{Backend, BackendRequest, Backends},
             lock, routes,
         },
-        message::Generation,
+        message::{Generation, INTERNAL_ERROR, error_response},
         session::build_failure_notification,
     },
     sse::EventReader,
@@ -254,6 +254,18 @@ async fn the_requests_of_a_closed_stream_stay_unanswered() {
     assert_eq!(text(send(&proxy, "POST", CALL).await).await, format!("id: 1-5\ndata: {progress}\n\n"));
     let session = proxy.session("one").expect("a session");
     assert!(lock(&session.state).has_unanswered(1, &["7".to_owned()]));
+}
+
+/// A client that resumes the stream would receive the same event.
+#[tokio::test]
+async fn a_request_whose_response_is_too_large_fails() {
+    let others = responses("one", "2025-06-18");
+    let respond = move |body: &str| if body == CALL { events("x".repeat((64 << 20) + 1), false) } else { others(body) };
+    let (server, _) = start(1, respond).await;
+    let proxy = open_session(&server).await;
+    let error = error_response("7", INTERNAL_ERROR, "an event of the stream is larger than 67108864 bytes");
+    let stream = text(send(&proxy, "POST", CALL).await).await;
+    assert!(stream.contains(&error), "{stream}");
 }
 
 #[tokio::test]
