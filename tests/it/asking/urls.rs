@@ -59,6 +59,12 @@ async fn files_or_error(ctx: &Context, pages: &Pages) -> Result<&'static str, Bo
     Ok(pages.read(ctx).await?)
 }
 
+/// List files, and return the message of an error.
+#[tool]
+async fn files_or_message(ctx: &Context, pages: &Pages) -> Result<&'static str, String> {
+    pages.read(ctx).await.map_err(|fault| fault.to_string())
+}
+
 /// The files.
 #[resource("files://all")]
 async fn all_files(ctx: &Context, pages: &Pages) -> Result<&'static str, Fault> {
@@ -97,6 +103,7 @@ pub(crate) fn url_server() -> (Server, Arc<AtomicBool>, mpsc::UnboundedReceiver<
     let server = Server::empty("urls", "1.0.0")
         .with::<files>()
         .with::<files_or_error>()
+        .with::<files_or_message>()
         .with::<all_files>()
         .with::<describe>()
         .with::<connect>()
@@ -107,10 +114,11 @@ pub(crate) fn url_server() -> (Server, Arc<AtomicBool>, mpsc::UnboundedReceiver<
 }
 
 /// The requests whose functions need the pages.
-fn requests() -> [(&'static str, Value); 4] {
+fn requests() -> [(&'static str, Value); 5] {
     [
         ("tools/call", json!({"name": "files", "arguments": {}})),
         ("tools/call", json!({"name": "files_or_error", "arguments": {}})),
+        ("tools/call", json!({"name": "files_or_message", "arguments": {}})),
         ("resources/read", json!({"uri": "files://all"})),
         ("prompts/get", json!({"name": "describe"})),
     ]

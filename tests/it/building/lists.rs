@@ -204,12 +204,23 @@ fn after_plain(id: u32) -> String {
     id.to_string()
 }
 
+/// Lists what the request says, with a function whose first parameter is state.
+#[resource("d://{id}", list = named_in_db)]
+fn in_db(id: u32) -> String {
+    id.to_string()
+}
+
+fn named_in_db(_: &Db, ctx: &Context) -> Vec<ResourceLink> {
+    named(ctx)
+}
+
 fn named(ctx: &Context) -> Vec<ResourceLink> {
     let name = ctx.meta("com.example/name").and_then(|name| name.as_str().map(str::to_owned));
     vec![ResourceLink::new("named://1", name.unwrap_or_default())]
 }
 
-/// A list function reads the request wherever its template is in the order of templates.
+/// A list function reads the request wherever its template is in the order of templates, and wherever the context is
+/// among its parameters.
 #[tokio::test]
 async fn every_list_function_may_read_the_request() {
     for revision in Revision::ALL {
@@ -217,6 +228,7 @@ async fn every_list_function_may_read_the_request() {
             empty().with::<plain>().with::<before_plain>(),
             empty().with::<plain>().with::<after_plain>(),
             empty().with::<after_plain>(),
+            empty().with::<in_db>().with_state(Db),
         ] {
             let mut client = server.test_client(revision);
             let params = json!({"_meta": {"com.example/name": "given"}});

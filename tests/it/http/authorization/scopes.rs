@@ -9,7 +9,7 @@ use mcp_runtime::{
     function::{MethodEntry, ToolEntry},
     http::HttpService,
     layers::CacheReadOnly,
-    tool, tools,
+    resource, tool, tools,
 };
 use serde_json::{Value, json};
 use tower_service::Service as _;
@@ -281,6 +281,26 @@ async fn scopes_of_every_request_add_up() {
     let server =
         Protected::with(|server| server.require_scopes("mcp").require_scopes(["eu", "mcp"]), HttpOptions::default());
     assert_requires(&server, &call("whoami"), "mcp eu", "ada/mcp/eu").await;
+}
+
+/// A draft.
+#[resource("drafts://{id}", scopes("drafts.read"))]
+fn draft(id: u32) -> String {
+    id.to_string()
+}
+
+/// One challenge names the scopes of all resources, in the order of the request.
+#[tokio::test]
+async fn a_subscription_requires_the_scopes_of_all_its_resources() {
+    let server = Protected::with(|server| server.with::<draft>(), HttpOptions::default());
+    for (uris, scopes) in [
+        (["notes://7", "drafts://1"], "notes.read drafts.read"),
+        (["drafts://1", "notes://7"], "drafts.read notes.read"),
+    ] {
+        let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+        let request = stateless("subscriptions/listen", &filter);
+        assert_requires(&server, &request, scopes, "ada/notes.read/drafts.read").await;
+    }
 }
 
 /// The functions that list the resources of a template run only for those who may read them.
