@@ -208,7 +208,7 @@ fn every_mistake_is_reported_with_its_position() {
         (tool("describe = \"T.\""), "3:1: unknown field `describe`"),
         (tool(&command("[], shell = true")), "3:47: unknown field `shell`"),
         (service("header = {}\n"), "7:1: unknown field `header`"),
-        (call("method = \"GET\", path = \"/{a}\", querry = []"), "6:41: unknown field `querry`"),
+        (call("method = \"GET\", path = \"/{a}\", queries = []"), "6:41: unknown field `queries`"),
         (tool(""), "1:8: the tool `t`: a tool has either a `command` or an `http` table"),
         (
             service("").replace("args = []", "args = []}\nhttp = {method = \"GET\", path = \"/\""),
