@@ -11,8 +11,8 @@ use crate::trace::OPERATION;
 /// A layer that records the arguments and the result of tools in spans, as `gen_ai.tool.call.arguments` and
 /// `gen_ai.tool.call.result`.
 ///
-/// They may contain confidential data. Nothing is recorded unless a server adds this layer, and nothing of failed calls
-/// but their arguments.
+/// They may contain confidential data. Nothing is recorded unless a server adds this layer. Of calls that fail, ask for
+/// input or become tasks, only the arguments are recorded.
 ///
 /// ```
 /// use mcp_otel::RecordContents;

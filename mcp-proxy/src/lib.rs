@@ -109,7 +109,8 @@ impl Upstream {
         self
     }
 
-    /// Adds a header to every request over HTTP, such as `authorization` with the credentials of this server.
+    /// Adds a header to every request over HTTP, such as `authorization` with the credentials of this server. Several values
+    /// of a header are sent as one, separated by commas, or by semicolons if they are cookies.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let name = name.as_ref();
         match (&mut self.target, name.parse::<HeaderName>(), value.as_ref().parse::<HeaderValue>()) {

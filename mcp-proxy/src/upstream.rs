@@ -517,11 +517,13 @@ pub(crate) fn http_client() -> Result<reqwest::Client, Error> {
     client.map_err(|error| Error::new(format!("the HTTP client cannot be created: {error}")))
 }
 
-/// Combines the values of each header (RFC 9110, section 5.3): `rmcp` sends one value for each name.
+/// Combines the values of each header (RFC 9110, section 5.3; RFC 6265, section 5.4 for cookies): `rmcp` sends one value
+/// for each name.
 fn combined(headers: &HeaderMap) -> HashMap<HeaderName, HeaderValue> {
     let combine = |name: &HeaderName| {
         let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-        let mut value = HeaderValue::from_bytes(&values.join(&b", "[..])).ok()?;
+        let separator: &[u8] = if *name == http::header::COOKIE { b"; " } else { b", " };
+        let mut value = HeaderValue::from_bytes(&values.join(separator)).ok()?;
         value.set_sensitive(true);
         Some((name.clone(), value))
     };

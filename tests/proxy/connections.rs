@@ -39,6 +39,8 @@ async fn only_configured_credentials_reach_the_upstream() {
     let upstream = Upstream::http(url(&fake.address))
         .header("x-key", "configured")
         .header("x-key", "twice")
+        .header("cookie", "a=1")
+        .header("cookie", "b=2")
         .headers_for(move |identity: Option<Identity>| {
             let name = identity.map(|identity| identity.principal().to_owned());
             log.lock().unwrap().push(name.clone());
@@ -64,7 +66,7 @@ async fn only_configured_credentials_reach_the_upstream() {
     let heads = fake.heads.lock().unwrap();
     let mut keys = heads.iter().map(|head| head.lines().filter_map(|line| line.strip_prefix("x-key: ")));
     assert!(keys.all(|keys| keys.eq(["configured, twice"])), "{heads:#?}");
-    assert!(heads.iter().all(|head| !head.contains("callers-own")), "{heads:#?}");
+    assert!(heads.iter().all(|head| head.contains("cookie: a=1; b=2") && !head.contains("callers-own")), "{heads:#?}");
     assert!(heads.iter().any(|head| head.contains("bearer for-ada")));
     let accepts = |head: &str, kind| head.lines().any(|line| line.starts_with("accept: ") && line.contains(kind));
     let mut posts = heads.iter().filter(|head| head.starts_with("post "));

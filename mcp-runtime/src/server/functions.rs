@@ -305,8 +305,8 @@ impl Server {
     /// # Errors
     ///
     /// [`build`](Self::build) fails if names or URIs clash, if both servers have state of the same type, or if the other server has
-    /// an authenticator, declares that scopes contain other scopes, [hides functions](Self::hide_unauthorized) unlike this server,
-    /// or has skills together with scopes or a rule of visibility.
+    /// an authenticator, declares that scopes contain other scopes, has skills together with scopes or a rule of visibility, or
+    /// [hides functions](Self::hide_unauthorized) while this server does not.
     #[track_caller]
     pub fn mount(mut self, prefix: impl Into<String>, server: Self) -> Self {
         self.mounts.push(Mount { prefix: prefix.into(), server, location: Location::caller() });

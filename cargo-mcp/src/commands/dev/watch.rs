@@ -90,14 +90,13 @@ fn watch(events: mpsc::Sender<DebounceEventResult>, poll: bool) -> notify::Resul
 
 impl Watcher {
     fn handle(&mut self, result: DebounceEventResult, read_sources: &impl Fn() -> Option<Sources>) {
-        let Some(events) = result.ok().filter(|events| !events.iter().any(|event| event.need_rescan())) else {
-            // Events may have been lost.
-            return self.changes.notify_one();
-        };
+        // Lost events may have concerned any file.
+        let are_lost = !result.as_ref().is_ok_and(|events| !events.iter().any(|event| event.need_rescan()));
+        let events = result.unwrap_or_default();
         let changed: Vec<&DebouncedEvent> = events.iter().filter(|event| is_change(&event.kind)).collect();
         let paths: BTreeSet<&PathBuf> =
             changed.iter().flat_map(|event| &event.paths).filter(|path| self.filter.is_source(path)).collect();
-        if paths.is_empty() {
+        if paths.is_empty() && !are_lost {
             return;
         }
         self.changes.notify_one();
@@ -105,7 +104,8 @@ impl Watcher {
         let directories: Vec<_> = created.filter(|path| path.is_dir()).collect();
         // A directory that is created again is a different one and must be watched again.
         self.watched.retain(|watched| !directories.contains(&watched));
-        let has_manifest = paths.iter().any(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
+        let is_manifest = |path: &&PathBuf| path.file_name().is_some_and(|name| name == "Cargo.toml");
+        let has_manifest = are_lost || paths.iter().any(is_manifest);
         if let Some(sources) = has_manifest.then(read_sources).flatten() {
             self.filter = SourceFilter::new(&sources, std::mem::take(&mut self.filter.extra));
         }
@@ -218,16 +218,17 @@ mod tests {
         }
     }
 
-    /// The system reports a full queue as an event without paths.
+    /// The system reports a full queue as an event without paths. Any file may have changed, also a manifest.
     #[test]
     fn lost_events_request_a_build() {
-        let (_directory, top) = packages(&["server"]);
+        let (_directory, top) = packages(&["library", "server"]);
         let overflow = Event::new(EventKind::Other).set_flag(Flag::Rescan);
         for lost in [Err(vec![Error::generic("lost")]), Ok(vec![DebouncedEvent::new(overflow, Instant::now())])] {
-            let (mut watcher, _) = watch_sources(&sources(&top, &["server"]), Vec::new());
+            let (mut watcher, started) = watch_sources(&sources(&top, &["server"]), Vec::new());
             let shown = format!("{lost:?}");
-            watcher.handle(lost, &|| None);
+            watcher.handle(lost, &|| Some(sources(&top, &["library", "server"])));
             assert!(is_build_requested(&watcher), "{shown}");
+            assert_eq!(*started.lock().expect("no panic"), [top.join("library"), top.join("library/src")], "{shown}");
         }
     }
 

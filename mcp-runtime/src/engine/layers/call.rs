@@ -462,9 +462,9 @@ impl Outcome {
         }
     }
 
-    /// Returns the JSON of the result, as encoded for the caller's revision. It is not always that of a success: tools may
-    /// return errors as results, and a result may ask for input or name a task, see [`status`](Self::status). Returns
-    /// `None` if the call failed otherwise.
+    /// Returns the JSON of the result, as encoded for the caller's revision. It may also be an error of a
+    /// tool, a request for input or a task, see [`status`](Self::status). Returns `None` if the call failed with another
+    /// error.
     pub fn json(&self) -> Option<&str> {
         self.finished.outcome.is_ok().then(|| std::str::from_utf8(&self.finished.body).ok()).flatten()
     }

@@ -196,7 +196,7 @@ impl TaskStore {
         records.retain(|(name, _)| name.starts_with(&prefix));
         let has_more = records.len() > size;
         records.truncate(size);
-        let last = records.last().and_then(|(name, _)| TaskKey::of_name(name)).filter(|_| has_more);
+        let last = records.iter().rev().find_map(|(name, _)| TaskKey::of_name(name)).filter(|_| has_more);
         let (mut page, mut alive) = (Vec::new(), HashSet::new());
         for (name, record) in &records {
             match TaskKey::of_name(name).map(|key| Task::decode(key, record)) {

@@ -357,8 +357,7 @@ impl Account {
         (1..=rate.period()).contains(&wait).then(|| Err(Duration::from_nanos(wait)))
     }
 
-    /// Lets a call wait for the backend, unless as many wait as the budget can admit at once. The limits on calls in
-    /// flight bound their number, too.
+    /// Lets a call wait for the backend, unless as many wait as the budget can admit at once, or [`MAX_WAITING`].
     pub(super) fn wait(&mut self, rate: Rate) -> Admission {
         if self.waiting.len() as u64 >= rate.burst.min(MAX_WAITING) {
             return Admission::Decided(Err(Duration::from_nanos(rate.interval)));

@@ -323,7 +323,6 @@ mod tests {
         assert!(keys().is_empty());
     }
 
-    /// Each peer acquires as much as it can, one after the other.
     /// A peer has one share, even if it returns while its last permit is dropped.
     #[test]
     fn a_peer_that_was_replaced_does_not_remove_its_successor() {
@@ -334,6 +333,7 @@ mod tests {
         assert!(Arc::ptr_eq(&current, &peers.principal("ada")));
     }
 
+    /// Each peer acquires as much as it can, one after the other.
     #[test]
     fn a_peer_uses_at_most_its_share_of_what_others_leave_free() {
         for (share, max, expected) in [

@@ -60,7 +60,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
 {
-    let activity = Arc::new(Activity::default());
+    let (activity, open) = (Arc::new(Activity::default()), stop.clone());
     let service = service_fn(|request: Request<Incoming>| {
         let permit = admit();
         let (reader, response) = if permit.is_none() {
@@ -73,7 +73,7 @@ where
             let (reader, response) = respond(request);
             (reader, Ok(response))
         };
-        let exchange = Arc::new(Exchange::new(&activity, reader, permit));
+        let exchange = Arc::new(Exchange::new(&activity, reader, permit, open.clone()));
         async move {
             let response = match response {
                 Ok(response) => response.await?,
@@ -162,13 +162,20 @@ struct Exchange {
     /// The client, which is known to read whenever it makes room for more of a message.
     reader: Arc<Reader>,
     _permit: Option<PeerPermit>,
+    /// The shutdown of the listener waits until it is dropped.
+    _stop: watch::Receiver<()>,
 }
 
 impl Exchange {
-    fn new(activity: &Arc<Activity>, reader: Arc<Reader>, permit: Option<PeerPermit>) -> Self {
+    fn new(
+        activity: &Arc<Activity>,
+        reader: Arc<Reader>,
+        permit: Option<PeerPermit>,
+        stop: watch::Receiver<()>,
+    ) -> Self {
         activity.open.fetch_add(1, Ordering::Relaxed);
         activity.changes.fetch_add(1, Ordering::Relaxed);
-        Self { activity: Arc::clone(activity), reader, _permit: permit }
+        Self { activity: Arc::clone(activity), reader, _permit: permit, _stop: stop }
     }
 }
 
@@ -272,7 +279,7 @@ mod tests {
             let (activity, began) = (Arc::<Activity>::default(), tokio::time::Instant::now());
             let request = async {
                 tokio::time::sleep(seconds(begins)).await;
-                let exchange = Exchange::new(&activity, Arc::default(), None);
+                let exchange = Exchange::new(&activity, Arc::default(), None, watch::channel(()).1);
                 tokio::time::sleep(seconds(lasts)).await;
                 drop(exchange);
             };
