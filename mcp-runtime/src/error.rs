@@ -187,6 +187,11 @@ impl Fault {
         Self::internal("the server is shutting down")
     }
 
+    /// Describes the fault for the log. Violations of a schema repeat values of the client, which are not logged.
+    pub(crate) fn log_text(&self) -> String {
+        if let Self::InvalidParams(_) = self { "invalid params".to_owned() } else { self.to_string() }
+    }
+
     /// Returns the class of the fault, if it has one.
     pub(crate) fn class(&self) -> Option<FaultClass> {
         match self {

@@ -52,7 +52,7 @@ async fn a_program_is_started_without_secrets_and_restarted_when_it_ends() {
     for expected in ["GIVEN=1", &format!("PATH={path}")] {
         assert!(environment.lines().any(|line| line == expected), "{expected}: {environment}");
     }
-    assert!(environment.contains("HOME="), "{environment}");
+    assert!(environment.contains("HOME=") || std::env::var_os("HOME").is_none(), "{environment}");
     assert!(!environment.contains("CARGO"), "cargo sets variables of this process: {environment}");
     let id = std::fs::read_to_string(folder.path().join("id")).unwrap();
     std::process::Command::new("kill").args(["-9", id.trim()]).status().unwrap();

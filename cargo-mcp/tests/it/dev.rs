@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -54,8 +54,8 @@ fn clients_wait_for_the_next_build_if_cargo_builds_no_program() {
     command.env("CARGO", cargo).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("cargo-mcp starts");
     let mut log = BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
-    let error = "error: cargo built package `small` but reported no executable";
-    assert!(log.any(|line| line == error), "the build fails");
+    let error = log.find(|line| line.starts_with("error"));
+    assert_eq!(error.as_deref(), Some("error: cargo built package `small` but reported no executable"));
     drop(process.stdin.take());
     let rest: Vec<String> = log.collect();
     assert!(rest.iter().any(|line| line == "dev: build failed; clients wait until a build succeeds"), "{rest:?}");
@@ -75,6 +75,9 @@ fn main() {
 /// More lines than the proxy holds for a server that does not read: 64 in a queue, and 8 MiB.
 const LINES: usize = 200;
 
+/// A time limit for building the server that is generous even on a busy machine.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Starts the server behind the proxy. Returns its package, the proxy, and the stream with which it is controlled.
 fn start() -> (Package, Child, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -83,8 +86,20 @@ fn start() -> (Package, Child, TcpStream) {
     package.write("Cargo.toml", "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n");
     package.write("src/main.rs", SERVER);
     let mut command = package.command(&["dev", "small", "--quiet", "--", &address]);
-    let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo-mcp starts");
-    let (server, _) = listener.accept().expect("the server connects");
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo-mcp starts");
+    listener.set_nonblocking(true).expect("a listener");
+    let began = Instant::now();
+    let server = loop {
+        match listener.accept() {
+            Ok((server, _)) => break server,
+            Err(_) if began.elapsed() < BUILD_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) => {
+                process.kill().expect("the proxy is running");
+                panic!("the server does not connect: {error}");
+            }
+        }
+    };
+    server.set_nonblocking(false).expect("a socket");
     server.set_nodelay(true).expect("the server is running");
     (package, process, server)
 }

@@ -78,7 +78,7 @@ impl Connection {
         let ending = match called {
             Ok(()) => Ending::Complete,
             Err(fault) => {
-                tracing::warn!(method = &*message.method, error = fault.to_string(), "a notification was rejected");
+                tracing::warn!(method = &*message.method, error = fault.log_text(), "a notification was rejected");
                 Ending::Fault(fault, None)
             }
         };

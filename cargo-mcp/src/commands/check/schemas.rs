@@ -24,11 +24,9 @@ pub(crate) fn output(findings: &mut Findings, subject: &Subject, schema: &Value)
     validity(findings, subject, "outputSchema", schema);
 }
 
-/// The codes after which a schema is not checked any further.
-const FATAL: [&str; 3] = ["invalid-schema", "unresolved-ref", "remote-ref"];
-
 fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {
     let default = "https://json-schema.org/draft/2020-12/schema";
+    let mut is_broken = false;
     let other = schema["$schema"].as_str().filter(|dialect| dialect.trim_end_matches('#') != default);
     match other {
         Some(dialect) => {
@@ -39,13 +37,12 @@ fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Val
                 let path = error.instance_path().to_string();
                 let at = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
                 findings.add(codes::INVALID_SCHEMA, subject, format!("`{what}`{at}: {error}"));
+                is_broken = true;
             }
         }
     }
-    references(findings, subject, what, schema);
-    let prefix = format!("`{what}`");
-    let mut own = findings.0.iter().filter(|found| found.subject == *subject && found.message.starts_with(&prefix));
-    if own.any(|found| FATAL.contains(&found.code.name)) {
+    is_broken |= !references(findings, subject, what, schema);
+    if is_broken {
         return;
     }
     if let Err(error) = compile(schema) {
@@ -81,16 +78,17 @@ fn values(findings: &mut Findings, subject: &Subject, what: &str, part: &Subsche
     }
 }
 
-fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {
+/// Returns whether all references resolve, as far as that can be seen.
+fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) -> bool {
     let mut has_base = false;
     walk(schema, &mut |part: &Subschema<'_>| {
         has_base |= !ptr::eq(part.schema, schema) && part.schema.get("$id").is_some()
     });
     // References are relative to an `$id` around them. `compile` resolves them.
     if has_base {
-        return;
+        return true;
     }
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut all_resolve) = (BTreeSet::new(), true);
     collect(schema, &mut |reference| {
         if seen.insert(reference.to_owned()) {
             let found: Option<(&'static Code, &str)> = match reference.strip_prefix('#') {
@@ -103,9 +101,11 @@ fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &V
             };
             if let Some((code, why)) = found {
                 findings.add(code, subject, format!("`{what}`: reference `{reference}` {why}"));
+                all_resolve = false;
             }
         }
     });
+    all_resolve
 }
 
 /// Calls `found` with each reference. Skips keywords whose values are data, not schemas.

@@ -96,11 +96,7 @@ impl Call {
             }
             Err(fault) => {
                 if self.id.is_of_notification() {
-                    // Violations of the schema repeat values of the client, which are not logged.
-                    let error = match &fault {
-                        Fault::InvalidParams(_) => "invalid params".to_owned(),
-                        fault => fault.to_string(),
-                    };
+                    let error = fault.log_text();
                     tracing::warn!(method = &*self.name, error, "the call of a notification failed");
                 }
                 write_error(out, self.encoding.dialect, Some(&self.id), &fault);

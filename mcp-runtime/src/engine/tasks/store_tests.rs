@@ -304,11 +304,14 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
     }
     assert_eq!(names(&store, "c").await, "");
     // A newer release may have stored a task.
-    let newer = backend.set(&key_at('c', 1).record(), RecordCondition::Always, b"newer".to_vec(), HOUR).await.unwrap();
-    assert!(newer.is_some());
-    let (first, last) = store.page("a", None, 2).await.unwrap();
-    let (second, _) = store.page("a", last.as_ref(), 2).await.unwrap();
-    assert_eq!([first, second].map(|page| initials(&page)), ["b", "a"]);
+    let unreadable = key_at('c', 1).record();
+    for (record, size) in [(unreadable.clone(), 2), (unreadable + "-newer", 3)] {
+        let newer = backend.set(&record, RecordCondition::Always, b"newer".to_vec(), HOUR).await.unwrap();
+        assert!(newer.is_some());
+        let (first, last) = store.page("a", None, size).await.unwrap();
+        let (second, _) = store.page("a", last.as_ref(), size).await.unwrap();
+        assert_eq!([first, second].map(|page| initials(&page)), ["b", "a"], "{record}");
+    }
 }
 
 /// Short and long outcomes, and a record that a newer release has written.

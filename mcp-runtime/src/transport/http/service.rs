@@ -149,6 +149,7 @@ impl HttpService {
         self.complete(self.prepare(request))
     }
 
+    /// Completes the response to a request whose handling has begun.
     pub(super) fn complete<B: RequestBody>(
         &self,
         prepared: Prepared<B>,
@@ -173,6 +174,7 @@ impl HttpService {
         Box::pin(self.cors.layer(Handler(handle)).call(request))
     }
 
+    /// Begins the response to a request, as far as nothing has to be awaited.
     pub(super) fn prepare<B: RequestBody>(&self, request: Request<B>) -> Prepared<B> {
         let endpoint = &self.endpoint;
         if AuthorizationService::serves(endpoint, request.uri().path()) {

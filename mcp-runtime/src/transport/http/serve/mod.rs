@@ -281,10 +281,11 @@ impl Router {
         path == own || path[..without_slash(path)] == own[..without_slash(own)]
     }
 
+    /// Begins the response to a request, depending on its path.
     fn route(&self, request: Request<Incoming>) -> Prepared<Incoming> {
         let path = request.uri().path();
         let HttpService { endpoint, legacy, .. } = &self.service;
-        if self.is_endpoint(path) {
+        if self.is_endpoint(path) || AuthorizationService::serves(endpoint, path) {
             return self.service.prepare(request);
         }
         if self.options.liveness_path.as_deref() == Some(path) {
@@ -295,9 +296,6 @@ impl Router {
             return Prepared::Other(Box::pin(async move {
                 Ok(response::health(endpoint.unready().await, endpoint.authenticator_state()))
             }));
-        }
-        if AuthorizationService::serves(endpoint, path) {
-            return self.service.prepare(request);
         }
         if self.options.legacy_sse && LegacyService::serves(path) {
             let handle = |request| LegacyService::new(endpoint.clone(), legacy.clone()).respond(request);
