@@ -120,7 +120,7 @@ pub(crate) fn append_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
 }
 
 /// The number of bytes that are escaped at a time.
-const CHUNK: usize = 1024;
+const CHUNK: usize = 512;
 /// The free space that [`escape`] needs to continue, in bytes.
 const ROOM: usize = 16;
 

@@ -230,11 +230,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             };
             receive(&mut self.connection, line, now, &mut self.output.buffer);
             // Only calls take long, and the connection reads the clock after each.
-            let elapsed = self.connection.time().saturating_duration_since(began);
-            if self.output.buffer.len() - start > CHUNK
-                || elapsed > MAX_RESPONSE_DELAY
+            let elapsed = || self.connection.time().saturating_duration_since(began);
+            if self.input.is_empty()
+                || self.output.buffer.len() - start > CHUNK
                 || !self.polls_stop
                 || self.connection.is_open() != was_open
+                || elapsed() > MAX_RESPONSE_DELAY
             {
                 break;
             }
@@ -318,6 +319,11 @@ enum Line<'a> {
 }
 
 impl LineReader {
+    /// Returns whether all input has been processed.
+    fn is_empty(&self) -> bool {
+        self.start == self.buffer.len()
+    }
+
     /// Returns the next line without consuming it.
     fn peek(&self) -> Option<&[u8]> {
         let length = memchr(b'\n', &self.buffer[self.scanned..])?;
@@ -326,6 +332,9 @@ impl LineReader {
 
     /// Consumes the next line. A line of more than `limit` bytes is too long.
     fn next(&mut self, limit: usize) -> Option<Line<'_>> {
+        if self.scanned == self.buffer.len() {
+            return None;
+        }
         let newline = memchr(b'\n', &self.buffer[self.scanned..]);
         let Some(length) = newline else {
             self.scanned = self.buffer.len();

@@ -179,11 +179,12 @@ pub fn elements(array: &str) -> Elements<'_> {
 
 /// Decodes a JSON string. Returns `None` for other values and for strings with a lone surrogate.
 pub fn string(value: &str) -> Option<Cow<'_, str>> {
-    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    if let Some(plain) = quoted.filter(|text| scan::quote_or_backslash(text.as_bytes(), 0) == text.len()) {
-        return Some(Cow::Borrowed(plain));
-    }
     let bytes = value.as_bytes();
+    if let [b'"', inner @ .., b'"'] = bytes
+        && scan::quote_or_backslash(inner, 0) == inner.len()
+    {
+        return value.get(1..=inner.len()).map(Cow::Borrowed);
+    }
     let start = skip_space(bytes, 0);
     if bytes.get(start) != Some(&b'"') {
         return None;

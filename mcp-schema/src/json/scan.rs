@@ -29,7 +29,8 @@ pub fn unescaped_prefix(word: [u8; 8]) -> usize {
 
 /// Marks the bytes of a word that must be escaped in a JSON string.
 fn to_escape(word: u64) -> u64 {
-    equal(word, b'"') | equal(word, b'\\') | below(word, b' ')
+    // Exchanging 0x20 to 0x21 with 0x22 to 0x23 places the quote next to the control characters.
+    below(word ^ (ONES * 2), b' ' + 1) | equal(word, b'\\')
 }
 
 /// Returns the position of the first matching byte. `marked` marks matching bytes in a word, and `skip` skips bytes that
@@ -67,9 +68,9 @@ fn skip_to_quote_or_backslash(bytes: &[u8], at: usize) -> usize {
 /// Skips blocks at `at` without a byte that must be escaped in a JSON string.
 #[inline(never)]
 fn skip_clean_blocks(bytes: &[u8], at: usize) -> usize {
-    // The compiler vectorizes this: it computes two minimums per byte, which SSE2 can. Exchanging 0x20 to 0x21 with 0x22
-    // to 0x23 places the quote next to the control characters. A loop over indices instead of an iterator and `min`,
-    // because calls make it six times slower in unoptimized programs.
+    // The compiler vectorizes this: it computes two minimums per byte, which SSE2 can, with the quote next to the control
+    // characters as in `to_escape`. A loop over indices instead of an iterator and `min`, because calls make it six times
+    // slower in unoptimized programs.
     let is_clean = |block: &[u8; BLOCK]| {
         let (mut control_or_quote, mut backslash) = (u8::MAX, u8::MAX);
         let mut index = 0;

@@ -7,6 +7,7 @@ use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use super::{
     options::HttpOptions,
+    request::Header,
     response::{self, HttpResponse},
 };
 use crate::{
@@ -93,11 +94,8 @@ pub(super) fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> 
     if let Some(authority) = uri.authority() {
         return Some(authority.as_str());
     }
-    let mut hosts = headers.get_all(header::HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok(),
-        _ => None,
-    }
+    let [host] = Header::find(headers, [&header::HOST]);
+    host.text()
 }
 
 fn is_allowed_host(host: &str, options: &HttpOptions) -> bool {

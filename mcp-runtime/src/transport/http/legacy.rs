@@ -17,7 +17,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, request::Parts};
+use http::{
+    Method, Request, StatusCode,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+    request::Parts,
+};
 
 use crate::{
     counters::Counter,
@@ -30,7 +34,7 @@ use crate::{
         endpoint::Endpoint,
         guard,
         peers::PeerPermit,
-        request::HttpRequestSource,
+        request::{Header, HttpRequestSource},
         request_body::{self, RequestBody, linger},
         response::{self, HttpResponse},
         routing,
@@ -125,7 +129,8 @@ impl LegacyService {
         let client = self.sessions.0.lock().get(session_id(request)).map(Arc::clone);
         let client = client.filter(|client| client.principal.as_deref() == response::principal(request));
         let client = client.ok_or_else(|| Box::new(self.session_not_found()))?;
-        routing::check_content(request)?;
+        let [content_type, content_encoding] = Header::find(&request.headers, [&CONTENT_TYPE, &CONTENT_ENCODING]);
+        routing::check_content(content_type, content_encoding)?;
         client.check_unread()?;
         Ok(client)
     }

@@ -10,11 +10,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{
-    Extensions, HeaderMap, HeaderName, Version,
-    header::{ACCEPT, AsHeaderName, CONTENT_ENCODING, CONTENT_TYPE},
-    request::Parts,
-};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Version, header::ACCEPT, request::Parts};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -76,6 +72,11 @@ impl HttpRequestSource {
 
     pub(super) fn request(&self) -> &Parts {
         &self.request
+    }
+
+    fn version_header(&self) -> Result<Option<&str>, Fault> {
+        let [version] = Header::find(&self.request.headers, [&VERSION]);
+        version.plain(&VERSION)
     }
 
     /// Keeps the memory that is reserved for the body while the message or one of its calls is processed: functions hold
@@ -149,20 +150,20 @@ impl RequestHead for HttpRequestSource {
 impl RequestSource for HttpRequestSource {
     fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault> {
         let headers = &self.request.headers;
-        let version = request.version.string().unwrap_or_default();
-        expect(VERSION.as_str(), plain(headers, &VERSION)?, &version)?;
-        expect(METHOD.as_str(), plain(headers, &METHOD)?, request.method)?;
+        let [version, method, name] = Header::find(headers, [&VERSION, &METHOD, &NAME]);
+        expect(&VERSION, version.plain(&VERSION)?, &request.version.string().unwrap_or_default())?;
+        expect(&METHOD, method.plain(&METHOD)?, request.method)?;
         match request.subject {
             Some(subject) => {
                 let subject = subject.string().unwrap_or_default();
-                expect(NAME.as_str(), encoded(headers, &NAME)?.as_deref(), &subject)
+                expect(&NAME, name.encoded(&NAME)?.as_deref(), &subject)
             }
             None => Ok(()),
         }
     }
 
     fn check_unversioned(&self) -> Result<(), Fault> {
-        match plain(&self.request.headers, &VERSION)? {
+        match self.version_header()? {
             Some(version) if revision::stateless(version).is_some() => {
                 Err(Fault::invalid_params("`_meta.io.modelcontextprotocol/protocolVersion` is missing"))
             }
@@ -174,13 +175,15 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn notification_dialect(&self) -> Option<&'static Dialect> {
-        revision::stateless(plain(&self.request.headers, &VERSION).ok()??)
+        revision::stateless(self.version_header().ok()??)
     }
 
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
         for (name, value) in arguments {
-            let header = format!("mcp-param-{}", name.to_ascii_lowercase());
-            let actual = encoded(&self.request.headers, header.as_str())?;
+            let header = HeaderName::try_from(format!("mcp-param-{name}"))
+                .map_err(|_| Fault::HeaderMismatch(format!("`{name}` cannot be the name of a header")))?;
+            let [actual] = Header::find(&self.request.headers, [&header]);
+            let actual = actual.encoded(&header)?;
             match (value.filter(|value| *value != "null"), actual) {
                 (None, None) => {}
                 (None, Some(_)) => {
@@ -211,7 +214,7 @@ impl RequestSource for HttpRequestSource {
     }
 }
 
-fn expect(header: &str, actual: Option<&str>, expected: &str) -> Result<(), Fault> {
+fn expect(header: &HeaderName, actual: Option<&str>, expected: &str) -> Result<(), Fault> {
     let quoted = excerpt(expected);
     match actual {
         Some(actual) if actual == expected => Ok(()),
@@ -234,34 +237,62 @@ fn is_same_number(left: &str, right: &str) -> bool {
     number(left).is_some_and(|left| number(right) == Some(left))
 }
 
-/// Returns the value of a header, or a fault if it occurs more than once or contains non-ASCII characters.
-pub(super) fn plain(headers: &HeaderMap, name: impl AsHeaderName + AsRef<str> + Copy) -> Result<Option<&str>, Fault> {
-    let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(Fault::HeaderMismatch(format!("duplicate `{}`", name.as_ref())));
-    }
-    match value.to_str() {
-        Ok(text) => Ok(Some(text.trim_ascii())),
-        Err(_) => Err(Fault::HeaderMismatch(format!("`{}` contains non-ASCII characters", name.as_ref()))),
-    }
+/// A header that should not be repeated.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Header<'a> {
+    /// The first value, or `None` if the header is absent.
+    value: Option<&'a HeaderValue>,
+    is_repeated: bool,
 }
 
-/// Returns the value of a header that may be encoded in base64, between `=?base64?` and `?=`.
-fn encoded(headers: &HeaderMap, name: impl AsHeaderName + AsRef<str> + Copy) -> Result<Option<Cow<'_, str>>, Fault> {
-    let Some(text) = plain(headers, name)? else { return Ok(None) };
-    let Some(base64) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Ok(Some(Cow::Borrowed(text)));
-    };
-    let decoded = STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let invalid = || Fault::HeaderMismatch(format!("`{}` is not base64-encoded UTF-8", name.as_ref()));
-    decoded.map(|text| Some(Cow::Owned(text))).ok_or_else(invalid)
+impl<'a> Header<'a> {
+    /// Finds headers in one pass. This is faster than looking up each, which hashes its name.
+    pub(super) fn find<const N: usize>(headers: &'a HeaderMap, names: [&HeaderName; N]) -> [Self; N] {
+        let mut found = [Self::default(); N];
+        for (name, value) in headers {
+            if let Some(index) = names.iter().position(|wanted| *wanted == name) {
+                let header = &mut found[index];
+                header.is_repeated = header.value.is_some();
+                header.value.get_or_insert(value);
+            }
+        }
+        found
+    }
+
+    pub(super) fn is_absent(self) -> bool {
+        self.value.is_none()
+    }
+
+    /// Returns the only value as text. Returns `None` if the header is absent, repeated or not ASCII.
+    pub(super) fn text(self) -> Option<&'a str> {
+        self.value.filter(|_| !self.is_repeated).and_then(|value| value.to_str().ok())
+    }
+
+    /// Returns the value of the header of this name, or a fault if it is repeated or contains non-ASCII characters.
+    pub(super) fn plain(self, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
+        match (self.value, self.text()) {
+            (None, _) => Ok(None),
+            (_, Some(text)) => Ok(Some(text.trim_ascii())),
+            _ if self.is_repeated => Err(Fault::HeaderMismatch(format!("duplicate `{name}`"))),
+            _ => Err(Fault::HeaderMismatch(format!("`{name}` contains non-ASCII characters"))),
+        }
+    }
+
+    /// Returns the value of the header of this name, which may be encoded in base64, between `=?base64?` and `?=`.
+    fn encoded(self, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Fault> {
+        let Some(text) = self.plain(name)? else { return Ok(None) };
+        let Some(base64) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+            return Ok(Some(Cow::Borrowed(text)));
+        };
+        let decoded = STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let invalid = || Fault::HeaderMismatch(format!("`{name}` is not base64-encoded UTF-8"));
+        decoded.map(|text| Some(Cow::Owned(text))).ok_or_else(invalid)
+    }
 }
 
 /// Returns whether `Accept` includes both JSON and event streams.
-pub(super) fn accepts_json_and_events(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(ACCEPT).iter();
-    values.any(|value| COMMON_ACCEPT.iter().any(|common| value == common))
+pub(super) fn accepts_json_and_events(headers: &HeaderMap, accept: Header<'_>) -> bool {
+    accept.text().is_some_and(|accept| COMMON_ACCEPT.contains(&accept))
         || (accepts(headers, "application", "json") && accepts(headers, "text", "event-stream"))
 }
 
@@ -282,8 +313,8 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
 }
 
 /// Returns whether `Content-Type` declares the body to be JSON in UTF-8.
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+pub(super) fn is_json(content_type: Header<'_>) -> bool {
+    let content_type = content_type.text().unwrap_or_default();
     if content_type == "application/json" {
         return true;
     }
@@ -297,14 +328,14 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether the body has no content coding, such as gzip.
-pub(super) fn is_unencoded(headers: &HeaderMap) -> bool {
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+pub(super) fn is_unencoded(content_encoding: Header<'_>) -> bool {
+    content_encoding.is_absent()
+        || content_encoding.text().is_some_and(|coding| coding.trim().eq_ignore_ascii_case("identity"))
 }
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderValue, Request};
+    use http::{HeaderValue, Request, header::CONTENT_TYPE};
 
     use super::*;
     use crate::{jsonrpc::RawJson, server::Server, transport::http::options::HttpOptions};
@@ -401,7 +432,9 @@ mod tests {
             (&["text/event-stream"], false),
             (&["application/json, text/event-stream;q=0"], false),
         ] {
-            assert_eq!(accepts_json_and_events(&headers(ACCEPT, values)), accepted, "{values:?}");
+            let headers = headers(ACCEPT, values);
+            let [accept] = Header::find(&headers, [&ACCEPT]);
+            assert_eq!(accepts_json_and_events(&headers, accept), accepted, "{values:?}");
         }
     }
 
@@ -436,7 +469,9 @@ mod tests {
             (Some("text/plain"), false),
             (None, false),
         ] {
-            assert_eq!(is_json(&headers(CONTENT_TYPE, content_type.as_slice())), expected, "{content_type:?}");
+            let headers = headers(CONTENT_TYPE, content_type.as_slice());
+            let [header] = Header::find(&headers, [&CONTENT_TYPE]);
+            assert_eq!(is_json(header), expected, "{content_type:?}");
         }
     }
 }

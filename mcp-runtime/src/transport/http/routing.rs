@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, time::Instant};
 
-use http::{Method, StatusCode, header::ACCEPT_ENCODING, request::Parts};
+use http::{
+    Method, StatusCode,
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE},
+    request::Parts,
+};
 
 use super::{
     endpoint::Endpoint,
     peers::Peer,
-    request::{HttpRequestSource, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded, plain},
+    request::{Header, HttpRequestSource, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded},
     response::{self, HttpResponse},
     session::{ActiveSession, HttpSession, Lookup},
     sse::{
@@ -36,7 +40,7 @@ impl Route {
     /// Returns whether the session must be read again, because this process did not run while the body arrived, or because
     /// of what it has heard.
     pub(super) fn is_outdated(&self, endpoint: &Endpoint) -> bool {
-        matches!(self, Self::Session(active) if endpoint.sessions().is_outdated(&active.session, Instant::now()))
+        matches!(self, Self::Session(active) if endpoint.sessions().is_outdated(&active.session))
     }
 
     /// Returns whether the session has ended since the request was routed.
@@ -50,12 +54,12 @@ impl Route {
 /// # Errors
 ///
 /// Returns the response that rejects the request if the body is not plain JSON.
-pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
+pub(super) fn check_content(content_type: Header<'_>, content_encoding: Header<'_>) -> Result<(), Box<HttpResponse>> {
     let reject = |why| response::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
-    if !is_json(&request.headers) {
+    if !is_json(content_type) {
         return Err(Box::new(reject("`Content-Type` must be application/json")));
     }
-    if !is_unencoded(&request.headers) {
+    if !is_unencoded(content_encoding) {
         let mut response = reject("compressed bodies are not supported: `Content-Encoding` must be absent or identity");
         response::set(&mut response, ACCEPT_ENCODING, "identity");
         return Err(Box::new(response));
@@ -69,12 +73,14 @@ pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
 ///
 /// Returns the response that rejects the request if its headers are unacceptable, or if its session does not exist.
 pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Box<HttpResponse>> {
-    check_content(request)?;
-    if !accepts_json_and_events(&request.headers) {
+    let names = [&CONTENT_TYPE, &CONTENT_ENCODING, &ACCEPT, &VERSION, &SESSION];
+    let [content_type, content_encoding, accept, version, session] = Header::find(&request.headers, names);
+    check_content(content_type, content_encoding)?;
+    if !accepts_json_and_events(&request.headers, accept) {
         let why = "`Accept` must include both application/json and text/event-stream";
         return Err(Box::new(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why)));
     }
-    let version = plain(&request.headers, &VERSION);
+    let version = version.plain(&VERSION);
     if let Ok(Some(version)) = version
         && revision::stateless(version).is_some()
     {
@@ -84,7 +90,7 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
     if let Err(rejection) = check_session_version(version) {
         return Ok(Route::Unrouted(rejection));
     }
-    Ok(match find_session(endpoint, request, now)? {
+    Ok(match find_session(endpoint, request, session, now)? {
         Some(Lookup::Found(session)) => Route::Session(session),
         Some(Lookup::Unloaded) => Route::Unloaded,
         None => Route::Unrouted(missing_session_id()),
@@ -120,12 +126,14 @@ pub(super) async fn session(
     request: &Parts,
     now: Instant,
 ) -> Result<ActiveSession, Box<HttpResponse>> {
-    let is_probe = request.method == Method::GET && !request.headers.contains_key(&SESSION);
-    if is_probe || is_stateless(request) {
+    let [version, session] = Header::find(&request.headers, [&VERSION, &SESSION]);
+    let version = version.plain(&VERSION);
+    let is_probe = request.method == Method::GET && session.is_absent();
+    if is_probe || matches!(version, Ok(Some(version)) if revision::stateless(version).is_some()) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }
-    check_session_version(plain(&request.headers, &VERSION))?;
-    match find_session(endpoint, request, now)? {
+    check_session_version(version)?;
+    match find_session(endpoint, request, session, now)? {
         Some(Lookup::Found(session)) => Ok(session),
         Some(Lookup::Unloaded) => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
         None => Err(missing_session_id()),
@@ -133,11 +141,16 @@ pub(super) async fn session(
 }
 
 /// Finds the session that a request names, without waiting for the backend. Returns `None` if it names no session.
-fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Option<Lookup>, Box<HttpResponse>> {
-    let mut ids = request.headers.get_all(&SESSION).iter();
-    let Some(id) = ids.next() else { return Ok(None) };
-    let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let found = id.and_then(|id| endpoint.sessions().look_up(id, response::principal(request), now));
+fn find_session(
+    endpoint: &Endpoint,
+    request: &Parts,
+    id: Header<'_>,
+    now: Instant,
+) -> Result<Option<Lookup>, Box<HttpResponse>> {
+    if id.is_absent() {
+        return Ok(None);
+    }
+    let found = id.text().and_then(|id| endpoint.sessions().look_up(id, response::principal(request), now));
     found.map(Some).ok_or_else(|| Box::new(session_not_found()))
 }
 
@@ -159,12 +172,6 @@ async fn load_session(
 /// Returns the response to a request that names a session that does not exist or belongs to another principal.
 pub(super) fn session_not_found() -> HttpResponse {
     response::invalid_request(StatusCode::NOT_FOUND, "session not found or expired")
-}
-
-/// Returns whether the header names a revision without sessions.
-fn is_stateless(request: &Parts) -> bool {
-    let version = request.headers.get(&VERSION).and_then(|version| version.to_str().ok());
-    version.is_some_and(|version| revision::stateless(version.trim()).is_some())
 }
 
 /// Rejects a version that is unknown or has no sessions.

@@ -190,7 +190,7 @@ impl HttpService {
         let now = Instant::now();
         endpoint.sweep(now);
         let (parts, body) = request.into_parts();
-        match guard::check(&parts, endpoint.options()) {
+        match guard::check_host(&parts, endpoint.options()) {
             Ok(()) => Prepared::Post(Arc::new(HttpRequestSource::new(parts, endpoint)), body, now),
             Err(rejection) => Prepared::Ready(rejection),
         }

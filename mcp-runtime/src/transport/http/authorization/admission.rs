@@ -21,7 +21,7 @@ use crate::{
     stdx::until_panic,
     transport::http::{
         endpoint::Endpoint,
-        request::{HttpRequestSource, is_json},
+        request::{Header, HttpRequestSource, is_json},
         request_body::{self, RequestBody, linger},
         response::{self, HttpResponse},
     },
@@ -242,8 +242,9 @@ async fn needed_scopes<B: RequestBody>(
     now: Instant,
 ) -> Vec<String> {
     let request = source.request();
+    let [content_type] = Header::find(&request.headers, [&header::CONTENT_TYPE]);
     let is_examined = request.method == Method::POST
-        && is_json(&request.headers)
+        && is_json(content_type)
         && body.size_hint().upper().is_none_or(|bytes| bytes <= MAX_EXAMINED_BYTES as u64)
         && endpoint.engine().registry().requires_scopes();
     let mut scopes = Scopes::default();

@@ -142,8 +142,8 @@ impl Sessions {
     }
 
     /// Returns whether a session must be [loaded](Self::load) again before a message is processed that has arrived at `now`.
-    pub(crate) fn is_outdated(&self, session: &Session, now: Instant) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.is_outdated(session, now))
+    pub(crate) fn is_outdated(&self, session: &Session) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.is_outdated(session, Instant::now()))
     }
 
     /// Tells other processes about the messages of a client that concern them. Returns `false` if the session has ended.
