@@ -239,8 +239,8 @@ impl Connection {
         has_single_principal: bool,
         limit: Duration,
     ) -> Result<Self, ConnectError> {
-        let (calls, pages) = (Arc::<Calls>::default(), Arc::<Pages>::default());
-        let tap = CallTransport::new(transport, &calls, listener, has_single_principal);
+        let (calls, pages) = (Arc::new(Calls::new(has_single_principal)), Arc::<Pages>::default());
+        let tap = CallTransport::new(transport, &calls, listener);
         let handler = Handler { calls: Arc::clone(&calls), pages: Arc::clone(&pages), listener: Arc::clone(listener) };
         let lifecycle = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],

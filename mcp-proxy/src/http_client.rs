@@ -18,7 +18,16 @@ use sse_stream::SseStream;
 use crate::{tasks::keep_execution, transport::Listener};
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Result<T> = std::result::Result<T, StreamableHttpError<reqwest::Error>>;
+type Error = StreamableHttpError<reqwest::Error>;
+type Result<T> = std::result::Result<T, Error>;
+
+/// Removes the URL from an error, since `rmcp` logs errors, and the query of a URL may be secret.
+fn without_url(error: Error) -> Error {
+    match error {
+        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
+        other => other,
+    }
+}
 
 #[derive(Clone)]
 pub(crate) struct HttpClient {
@@ -100,7 +109,9 @@ impl StreamableHttpClient for HttpClient {
             return Ok(listed);
         }
         // The errors are those of `rmcp`.
-        self.client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+        let posted =
+            self.client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await;
+        posted.map_err(without_url)
     }
 
     async fn delete_session(
@@ -110,7 +121,7 @@ impl StreamableHttpClient for HttpClient {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<()> {
-        self.client.delete_session(uri, session_id, auth_header, headers).await
+        self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -138,7 +149,8 @@ impl StreamableHttpClient for HttpClient {
         let stream = self
             .client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, max)
-            .await?;
+            .await
+            .map_err(without_url)?;
         if let Some(listener) = self.listener.as_ref().filter(|_| !is_resumed) {
             listener.stream_opened();
         }
@@ -195,6 +207,24 @@ mod tests {
             let posted = client.post_message(Arc::from(url), request, session, None, HashMap::new()).await;
             let error = posted.unwrap_err();
             assert!(format!("{error:?}").contains(expected), "{status}: {error:?}");
+        }
+    }
+
+    /// `rmcp` logs the error.
+    #[tokio::test]
+    async fn errors_do_not_name_the_url() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url: Arc<str> = format!("http://{free}/mcp?key=secret").into();
+        let client = HttpClient { client: http_client().unwrap(), listener: None };
+        let request = ClientRequest::PingRequest(rmcp::model::PingRequest::default());
+        let request = ClientJsonRpcMessage::request(request, RequestId::Number(1));
+        let (session, headers) = (Arc::<str>::from("session"), HashMap::new);
+        for error in [
+            client.post_message(Arc::clone(&url), request, None, None, headers()).await.unwrap_err(),
+            client.get_stream(Arc::clone(&url), None, None, None, headers()).await.err().unwrap(),
+            client.delete_session(url, session, None, headers()).await.unwrap_err(),
+        ] {
+            assert!(!format!("{error:?} {error}").contains("secret"), "{error:?}");
         }
     }
 }

@@ -7,7 +7,7 @@
 #![expect(deprecated)]
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -80,21 +80,94 @@ pub(crate) struct Question {
     pub(crate) reply: oneshot::Sender<Result<Value, Fault>>,
 }
 
-/// The calls that wait, in the order of their start. The server limits their number.
+/// The maximum number of calls that have ended without a response and are remembered.
+const MAX_ABANDONED: usize = 1024;
+
+/// The calls on a connection.
+pub(crate) struct Calls {
+    /// Whether all calls have the same principal.
+    has_single_principal: bool,
+    sent: Mutex<SentCalls>,
+}
+
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<Vec<(RequestId, ProgressToken, Arc<WaitingCall>)>>);
+struct SentCalls {
+    /// The requests of the calls that wait, in the order of their start. The server limits their number.
+    waiting: Vec<SentRequest>,
+    /// The callers of requests that have ended without a response, since the upstream may still ask their questions.
+    abandoned: HashMap<RequestId, Option<Caller>>,
+    /// Whether there were more than [`MAX_ABANDONED`].
+    has_lost_callers: bool,
+}
+
+struct SentRequest {
+    id: RequestId,
+    token: ProgressToken,
+    call: Arc<WaitingCall>,
+    has_response: bool,
+}
+
+/// A caller that is known to be the same for two calls: a principal, or the client of a server over stdio.
+#[derive(PartialEq)]
+struct Caller(Option<String>);
+
+impl Caller {
+    /// Returns the caller. Clients over HTTP without a principal are different clients.
+    fn of(ctx: &Context) -> Option<Self> {
+        (ctx.is_stdio() || ctx.principal().is_some()).then(|| Self(ctx.principal().map(str::to_owned)))
+    }
+}
+
+impl SentCalls {
+    /// Returns whether a question that names no call must be one of the caller of the newest call.
+    fn are_of_one_caller(&self) -> bool {
+        let Some(last) = self.waiting.last() else { return false };
+        let caller = Caller::of(&last.call.ctx);
+        let is_same = |other: &Option<Caller>| caller.is_some() && caller == *other;
+        !self.has_lost_callers
+            && self.abandoned.values().all(is_same)
+            && self
+                .waiting
+                .iter()
+                .all(|sent| Arc::ptr_eq(&sent.call, &last.call) || is_same(&Caller::of(&sent.call.ctx)))
+    }
+}
 
 impl Calls {
-    fn with<R>(&self, run: impl FnOnce(&mut Vec<(RequestId, ProgressToken, Arc<WaitingCall>)>) -> R) -> R {
-        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn new(has_single_principal: bool) -> Self {
+        Self { has_single_principal, sent: Mutex::default() }
+    }
+
+    fn with<R>(&self, run: impl FnOnce(&mut SentCalls) -> R) -> R {
+        run(&mut self.sent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn remove_ended(&self) {
-        self.with(|calls| calls.retain(|(.., call)| !call.questions.is_closed()));
+        self.with(|calls| {
+            let SentCalls { waiting, abandoned, has_lost_callers } = calls;
+            waiting.retain(|SentRequest { id, call, has_response, .. }| {
+                let has_ended = call.questions.is_closed();
+                if has_ended && !has_response && !self.has_single_principal && !call.ctx.is_stdio() {
+                    *has_lost_callers |= abandoned.len() >= MAX_ABANDONED;
+                    if !*has_lost_callers {
+                        abandoned.insert(id.clone(), Caller::of(&call.ctx));
+                    }
+                }
+                !has_ended
+            });
+        });
+    }
+
+    /// Records that the upstream has responded to a request, and asks no more questions for it.
+    fn responded(&self, id: &RequestId) {
+        self.with(|calls| {
+            calls.abandoned.remove(id);
+            calls.waiting.iter_mut().filter(|sent| sent.id == *id).for_each(|sent| sent.has_response = true);
+        });
     }
 
     fn of_token(&self, token: &ProgressToken) -> Option<Arc<WaitingCall>> {
-        self.with(|calls| calls.iter().find(|(_, other, _)| other == token).map(|(.., call)| Arc::clone(call)))
+        self.with(|calls| calls.waiting.iter().find(|sent| sent.token == *token).map(|sent| Arc::clone(&sent.call)))
     }
 
     /// Returns the call of which the upstream has made this task, or on whose stream the message about it has arrived. The response
@@ -105,8 +178,11 @@ impl Calls {
         }
         for _ in 0..20 {
             let is_of_task = |call: &WaitingCall| call.task.get().is_some_and(|task| task == id);
-            let found = self
-                .with(|calls| calls.iter().find(|(.., call)| is_of_task(call)).map(|(.., call)| Arc::downgrade(call)));
+            let find = |calls: &mut SentCalls| {
+                let found = calls.waiting.iter().find(|sent| is_of_task(&sent.call));
+                found.map(|sent| Arc::downgrade(&sent.call))
+            };
+            let found = self.with(find);
             if found.is_some() {
                 return found;
             }
@@ -116,22 +192,21 @@ impl Calls {
     }
 
     /// Returns the calls to which a message may belong: the call on whose stream it arrived, or else all calls, with the newest
-    /// last, if they have the same principal. No principal may see messages for another one.
+    /// last, if they have the same principal, as well as those that were cancelled without a response. No principal may see
+    /// messages for another one.
     pub(crate) fn of_message(&self, extensions: &Extensions) -> Vec<Weak<WaitingCall>> {
         self.with(|calls| {
             if let Some(InboundStreamOrigin::OutboundRequest(id)) = extensions.get() {
-                let of_stream = calls.iter().find(|(other, ..)| other == id);
-                return of_stream.map(|(.., call)| Arc::downgrade(call)).into_iter().collect();
+                let of_stream = calls.waiting.iter().find(|sent| sent.id == *id);
+                return of_stream.map(|sent| Arc::downgrade(&sent.call)).into_iter().collect();
             }
-            let Some((.., last)) = calls.last() else { return Vec::new() };
-            // Clients over HTTP without a principal are different clients.
-            let is_known = |ctx: &Context| ctx.is_stdio() || ctx.principal().is_some();
-            let is_last = |ctx: &Context| is_known(ctx) && ctx.principal() == last.ctx.principal();
-            let mut found: Vec<_> = calls.iter().map(|(.., call)| call).collect();
+            if !calls.are_of_one_caller() {
+                return Vec::new();
+            }
+            let mut found: Vec<_> = calls.waiting.iter().map(|sent| &sent.call).collect();
             // A call may have a second request.
             found.dedup_by(|a, b| Arc::ptr_eq(a, b));
-            let is_of_one_caller = found.len() == 1 || found.iter().all(|call| is_last(&call.ctx));
-            found.into_iter().filter(|_| is_of_one_caller).map(Arc::downgrade).collect()
+            found.into_iter().map(Arc::downgrade).collect()
         })
     }
 }
@@ -147,8 +222,6 @@ pub(crate) struct CallTransport<T, L: Listener> {
     inner: T,
     calls: Arc<Calls>,
     listener: Arc<L>,
-    /// Whether the connection is one for a single principal.
-    has_single_principal: bool,
     /// Whether all calls on the connection so far are from one caller, so that messages without a call may be passed to it.
     has_single_caller: bool,
     unsent: Arc<Semaphore>,
@@ -166,14 +239,13 @@ fn is_cancellation(message: &TxJsonRpcMessage<RoleClient>) -> bool {
 }
 
 impl<T, L: Listener> CallTransport<T, L> {
-    pub(crate) fn new(inner: T, calls: &Arc<Calls>, listener: &Arc<L>, has_single_principal: bool) -> Self {
+    pub(crate) fn new(inner: T, calls: &Arc<Calls>, listener: &Arc<L>) -> Self {
         let permits = || Arc::new(Semaphore::new(MAX_UNSENT));
         let (calls, listener) = (Arc::clone(calls), Arc::clone(listener));
         Self {
             inner,
             calls,
             listener,
-            has_single_principal,
             has_single_caller: true,
             unsent: permits(),
             unsent_cancellations: permits(),
@@ -196,17 +268,18 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
             && let Some(call) = sent.request.extensions().get::<Arc<WaitingCall>>()
             && let Some(token) = rmcp::model::GetMeta::get_meta(&sent.request).get_progress_token()
         {
-            self.has_single_caller &= self.has_single_principal || call.ctx.is_stdio();
+            self.has_single_caller &= self.calls.has_single_principal || call.ctx.is_stdio();
             self.calls.with(|calls| {
                 // The call may have been cancelled before its request is sent.
                 if call.questions.is_closed() {
                     return;
                 }
                 // Beside its first request, which has the token of its progress, a call has at most one.
-                let second = calls.iter_mut().filter(|(.., other)| Arc::ptr_eq(other, call)).nth(1);
+                let second = calls.waiting.iter_mut().filter(|sent| Arc::ptr_eq(&sent.call, call)).nth(1);
+                let request = SentRequest { id: sent.id.clone(), token, call: Arc::clone(call), has_response: false };
                 match second {
-                    Some((id, own, _)) => (*id, *own) = (sent.id.clone(), token),
-                    None => calls.push((sent.id.clone(), token, Arc::clone(call))),
+                    Some(second) => *second = request,
+                    None => calls.waiting.push(request),
                 }
             });
             ended = Some(Arc::clone(call));
@@ -263,6 +336,14 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
                 return None;
             };
             match &mut message {
+                JsonRpcMessage::Response(response) => {
+                    self.calls.responded(&response.id);
+                    return Some(message);
+                }
+                JsonRpcMessage::Error(error) => {
+                    error.id.as_ref().into_iter().for_each(|id| self.calls.responded(id));
+                    return Some(message);
+                }
                 JsonRpcMessage::Request(received) => {
                     // Other calls may wait when the handler runs.
                     let extensions = received.request.extensions_mut();
@@ -311,7 +392,6 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
                     }
                     _ => return Some(message),
                 },
-                _ => return Some(message),
             }
         }
     }
@@ -385,7 +465,8 @@ mod tests {
     #[tokio::test]
     async fn requests_that_have_ended_are_not_counted() {
         for end in ["result", "error", "cancellation"] {
-            let mut transport = CallTransport::new(Messages::default(), &Arc::default(), &Arc::new(NoListener), false);
+            let mut transport =
+                CallTransport::new(Messages::default(), &Arc::new(Calls::new(false)), &Arc::new(NoListener));
             for id in 0..2 * MAX_UNSENT {
                 let receive = |message: Value| serde_json::from_value(message).unwrap();
                 transport.inner.0.push_back(receive(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})));
@@ -414,7 +495,8 @@ mod tests {
             ("notifications/cancelled", json!({"requestId": 1}), false),
             ("notifications/roots/list_changed", json!({}), true),
         ] {
-            let mut transport = CallTransport::new(Messages::default(), &Arc::default(), &Arc::new(NoListener), false);
+            let mut transport =
+                CallTransport::new(Messages::default(), &Arc::new(Calls::new(false)), &Arc::new(NoListener));
             let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
             let mut unread = Vec::new();
             for _ in 0..=MAX_UNSENT {

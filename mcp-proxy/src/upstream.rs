@@ -40,6 +40,8 @@ use crate::{
 /// How many callers have a connection of their own at the same time. The connection that was unused for the
 /// longest time is closed for a new one.
 const MAX_CONNECTIONS: usize = 64;
+/// How many connections a principal has at the same time whose credentials change, such as with each access token.
+const MAX_OWN_CONNECTIONS: usize = 8;
 /// The maximum length of an error message of the upstream.
 const MAX_ERROR_LENGTH: usize = 4096;
 
@@ -198,9 +200,11 @@ impl Upstream {
         let key = identity.filter(|_| self.is_per_caller).map(|identity| caller(identity, self.has_credentials()));
         let principal = |key: &Option<Caller>| key.as_ref().map(|(principal, _)| principal.clone());
         let mut pool = lock(&self.pool);
-        if pool.len() > MAX_CONNECTIONS && !pool.contains_key(&key) {
-            let unused = pool.iter().filter(|(key, slot)| key.is_some() && Slot::is_unused(slot));
-            let is_other = |other| principal(other) != principal(&key);
+        let is_other = |other| principal(other) != principal(&key);
+        let own = if key.is_some() { pool.keys().filter(|other| !is_other(other)).count() } else { 0 };
+        if (pool.len() > MAX_CONNECTIONS || own >= MAX_OWN_CONNECTIONS) && !pool.contains_key(&key) {
+            let may_end = |other| own < MAX_OWN_CONNECTIONS || !is_other(other);
+            let unused = pool.iter().filter(|(key, slot)| key.is_some() && may_end(key) && Slot::is_unused(slot));
             let unused = unused.min_by_key(|(other, slot)| (is_other(other), *lock(&slot.last_used)));
             let unused = unused.map(|(key, _)| key.clone()).ok_or(Unavailable("too many callers use it"))?;
             pool.remove(&unused);

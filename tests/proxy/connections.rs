@@ -205,6 +205,36 @@ async fn connections_in_use_remain() {
     eventually!(client("new").call("up_a", ()).await.unwrap().text() == "done");
 }
 
+/// A principal with new credentials has a new connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connections_of_a_principal_leave_room_for_others() {
+    let signal = Arc::new(Semaphore::new(0));
+    let late = Arc::clone(&signal);
+    let fake = fake::start(move |method, params| match (method, params["name"].as_str()) {
+        ("tools/call", Some("late")) => Reply::Late(Arc::clone(&late), json!({"content": []})),
+        ("tools/call", _) => respond(method),
+        _ => lists(method, json!([tool("a"), tool("late")])),
+    })
+    .await;
+    let upstream = Upstream::http(url(&fake.address)).headers_for(async |_| Ok::<_, &str>(HeaderMap::new()));
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let client = |name: &str, token: usize| {
+        let identity = Identity::new(name).with_scopes([format!("token-{token}")]);
+        server.test_client(Revision::V2025_11_25).with_extension(identity)
+    };
+    let mut busy: Vec<_> = (0..8).map(|token| client("bob", token)).collect();
+    let calls: Vec<_> = busy.iter_mut().map(|it| it.send_request("tools/call", json!({"name": "up_late"}))).collect();
+    eventually!(fake.count("tools/call") == 8);
+    let refused = client("bob", 8).call("up_a", ()).await.unwrap().text();
+    assert!(refused.contains("too many callers use it"), "{refused}");
+    assert_eq!(client("ada", 8).call("up_a", ()).await.unwrap().text(), "done");
+    signal.add_permits(8);
+    for (client, call) in busy.iter_mut().zip(calls) {
+        client.response(call).await.unwrap();
+    }
+    eventually!(client("bob", 8).call("up_a", ()).await.unwrap().text() == "done");
+}
+
 /// A program for each principal, and one that has been started for the lists.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]

@@ -303,6 +303,32 @@ async fn a_question_reaches_no_caller_who_came_later() {
     assert_eq!(first.await.unwrap(), "ended");
 }
 
+/// A program may ask about a call after it was cancelled, as long as it has not responded to it.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_cancelled_call_reaches_no_other_caller() {
+    for (ends, expected) in [("", "refused"), (r#"text "$first" ended;"#, "answered")] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("first");
+        let cases = r#"
+            *'"first"'*) first=$id; echo >"$FILE" ;;
+            *'notifications/cancelled'*) ENDS echo >"$FILE.cancelled" ;;
+            *'"last"'*) last=$id; question ;;
+            *'"accept"'*) text "$last" answered ;;
+            *'"q"'*) text "$last" refused ;;
+        "#;
+        let server = before_program(&cases.replace("ENDS", ends), &file).await;
+        let accept = |_: &ServerRequest| json!({"action": "accept", "content": {"sure": true}});
+        let client = |name| server.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
+        let (mut ada, mut bob) = (client("ada").answering(accept), client("bob"));
+        let first = bob.send_request("tools/call", json!({"name": "up_first"}));
+        eventually!(file.exists());
+        bob.notify("notifications/cancelled", json!({"requestId": first}));
+        eventually!(folder.path().join("first.cancelled").exists());
+        assert_eq!(ada.call("up_last", ()).await.unwrap().text(), expected);
+    }
+}
+
 /// The question may belong to the cancelled call, so it is not passed on to another call of the same caller.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]

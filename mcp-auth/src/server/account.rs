@@ -1,10 +1,11 @@
 //! The page on which users see which clients they have allowed to act for them, and end their access.
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    approvals,
     audit::Event,
     authorize::{self, BROWSER, BROWSER_LIFETIME, MAX_DURATION},
     grants::{self, Grant},
@@ -35,7 +36,19 @@ struct Account {
 
 /// Lets a user log in, who then sees the page.
 pub(super) fn start(server: &Inner, sender: Sender<'_>) -> Response<Bytes> {
+    if is_automatic(sender.headers) {
+        return page::enter(&server.options.service_name, &server.options.endpoints.account);
+    }
     log_in(server, sender).unwrap_or_else(|error| fail(&error, sender))
+}
+
+/// Returns whether another website has opened the page without a click of the user. Each login counts, so that website could
+/// use up the logins of the user.
+///
+/// See [Fetch Metadata](https://www.w3.org/TR/fetch-metadata/#sec-fetch-user-header).
+fn is_automatic(headers: &HeaderMap) -> bool {
+    let is_foreign = |site: &HeaderValue| site == "cross-site" || site == "same-site";
+    headers.get("sec-fetch-site").is_some_and(is_foreign) && !headers.contains_key("sec-fetch-user")
 }
 
 fn log_in(server: &Inner, sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
@@ -83,8 +96,10 @@ pub(super) async fn change(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
                 users::revoke_grants(server, &account.subject, sender.peer, REASON).await?;
             }
             Some(id) => {
-                let is_own = |found: &Grant| found.subject == account.subject;
-                if grants::get(server, id).await?.is_some_and(|(grant, _)| is_own(&grant)) {
+                let found = grants::get(server, id).await?.map(|(grant, _)| grant);
+                if let Some(grant) = found.filter(|grant: &Grant| grant.subject == account.subject) {
+                    // Otherwise, the client would get access again without a question.
+                    approvals::forget(server, &account.subject, grant.client.as_str()).await?;
                     grants::end(server, id, sender.peer, REASON).await?;
                 }
             }
@@ -118,7 +133,8 @@ async fn render(server: &Inner, account: &Account, sender: Sender<'_>) -> Result
         sealed: &sealed,
         nonce: &nonce,
     };
-    let html = page::account(&page, &entries, users::has_assertions(server, &account.subject).await?);
+    let has_assertions = users::has_assertions(server, &account.subject).await?;
+    let html = page::account(&page, &entries, has_assertions, approvals::exist(server, &account.subject).await?);
     Ok(reply::html(StatusCode::OK, &nonce, html))
 }
 

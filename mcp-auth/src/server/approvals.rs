@@ -63,6 +63,39 @@ pub(super) async fn are_remembered(
     Ok(found.is_some_and(|(approvals, _)| approvals.cover(request, server.clock.unix())))
 }
 
+/// Returns the browsers in which approvals of a user are remembered, and the approvals.
+async fn of_user(server: &Inner, subject: &str) -> Result<Vec<(String, Approvals)>, BackendError> {
+    let mut found = Vec::new();
+    for browser in users::browsers(server, subject).await? {
+        if let Some((approvals, _)) = server.store.get::<Approvals>("browser", &browser).await?
+            && approvals.subject == subject
+        {
+            found.push((browser, approvals));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns whether a user need not be asked about some client, in any browser.
+pub(super) async fn exist(server: &Inner, subject: &str) -> Result<bool, BackendError> {
+    let now = server.clock.unix();
+    let browsers = of_user(server, subject).await?;
+    Ok(browsers.iter().flat_map(|(_, approvals)| &approvals.clients).any(|approval| now < approval.until))
+}
+
+/// Forgets that a user has approved a client, in all browsers.
+pub(super) async fn forget(server: &Inner, subject: &str, client: &str) -> Result<(), BackendError> {
+    for (browser, _) in of_user(server, subject).await? {
+        let change = |approvals: &mut Approvals| {
+            if approvals.subject == subject {
+                approvals.clients.retain(|approval| approval.client != client);
+            }
+        };
+        server.store.update("browser", &browser, LIFETIME, change).await?;
+    }
+    Ok(())
+}
+
 /// Counts a login without a question. Returns whether the user who has logged in is the one who has approved the request in
 /// this browser.
 pub(super) async fn use_silently(

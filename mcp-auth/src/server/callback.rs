@@ -169,10 +169,9 @@ async fn complete(
 
 /// Exchanges the code of the provider, and marks the login as ended, which it can once.
 async fn log_in_once(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) -> Result<Login, OAuthError> {
-    let login = log_in(server, parameters, pending).await?;
-    // The provider accepts a code once, so only a login that succeeded needs to be remembered.
+    // Marked first, so that repeated responses with invented codes cause no requests to the provider.
     if end(server, pending).await? {
-        return Ok(login);
+        return log_in(server, parameters, pending).await;
     }
     Err(OAuthError::new("invalid_request", "the login has ended already"))
 }

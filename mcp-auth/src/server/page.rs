@@ -238,7 +238,12 @@ pub(super) struct FormPage<'a> {
 
 /// Returns the page of a user, whose sealed value is the user, with the grants, and whether clients have access because the
 /// provider has allowed it.
-pub(super) fn account(page: &FormPage<'_>, entries: &[AccountEntry], has_assertions: bool) -> String {
+pub(super) fn account(
+    page: &FormPage<'_>,
+    entries: &[AccountEntry],
+    has_assertions: bool,
+    has_approvals: bool,
+) -> String {
     let (service, action) = (html_escape(page.service), html_escape(page.action));
     let form = |id: &str, label: &str| {
         format!(
@@ -263,9 +268,17 @@ pub(super) fn account(page: &FormPage<'_>, entries: &[AccountEntry], has_asserti
     if has_assertions {
         let _ = write!(body, "<p>Your organization allows applications to use {service} for you.</p>");
     }
-    match entries {
-        [] if !has_assertions => body.push_str("<p>There are none.</p>"),
-        _ => body.push_str(&form("all", "End all access")),
+    if entries.is_empty() && !has_assertions {
+        body.push_str("<p>There are none.</p>");
+    }
+    if has_approvals {
+        body.push_str(
+            "<p>For 30 days, applications that you have allowed in a browser can get access there again without asking \
+             you, until you end it.</p>",
+        );
+    }
+    if !entries.is_empty() || has_assertions || has_approvals {
+        body.push_str(&form("all", "End all access"));
     }
     document(&format!("Access to {service}"), page.nonce, page.style, &body)
 }
@@ -295,6 +308,17 @@ pub(super) fn error(status: StatusCode, why: &str) -> Response<Bytes> {
     let body =
         format!("<h1>The login cannot continue</h1><p>{}</p><p>Start again in your application.</p>", html_escape(why));
     reply::html(status, &nonce, document("The login cannot continue", &nonce, None, &body))
+}
+
+/// Returns a page with a link to the account page.
+pub(super) fn enter(service: &str, account: &str) -> Response<Bytes> {
+    let nonce = random::token().unwrap_or_default();
+    let title = format!("Access to {}", html_escape(service));
+    let body = format!(
+        "<h1>{title}</h1><p>Another website has opened this page.</p><p><a href=\"{}\">Log in</a></p>",
+        html_escape(account)
+    );
+    reply::html(StatusCode::OK, &nonce, document(&title, &nonce, None, &body))
 }
 
 /// Returns a page with a link to the target of a redirect.

@@ -214,6 +214,12 @@ pub(super) async fn end_until(
     Ok(())
 }
 
+/// Returns the hashes of the cookies of the browsers in which approvals of a user may be remembered.
+pub(super) async fn browsers(server: &Inner, subject: &str) -> Result<Vec<String>, BackendError> {
+    let found = server.store.get::<User>("user", &random::hash(subject)).await?;
+    Ok(found.map(|(user, _)| user.browsers).unwrap_or_default())
+}
+
 /// Adds a browser, and forgets what was approved in the one that the user has used first if there are too many.
 pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<(), BackendError> {
     let mut excess = None;

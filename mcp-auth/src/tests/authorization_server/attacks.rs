@@ -279,6 +279,45 @@ async fn logins_without_a_question_lock_no_user_out() {
     }
 }
 
+/// Every website can open the account page, whose logins count.
+#[tokio::test]
+async fn websites_cannot_use_up_the_logins_of_a_user() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    for (site, clicked, status) in [
+        (Some("cross-site"), false, 200),
+        (Some("same-site"), false, 200),
+        (Some("cross-site"), true, 303),
+        (Some("same-origin"), false, 303),
+        (Some("none"), false, 303),
+        (None, false, 303),
+    ] {
+        let mut headers: Vec<_> = site.map(|site| ("sec-fetch-site", site)).into_iter().collect();
+        headers.extend(clicked.then_some(("sec-fetch-user", "?1")));
+        let response = world.visit_with(&mut browser, "GET", "/authorize/account", &headers, "").await;
+        assert_eq!(response.status, status, "{site:?} {clicked}: {response:?}");
+        let link = r#"<a href="/authorize/account">Log in</a>"#;
+        assert_eq!(response.body.contains(link), status == 200, "{response:?}");
+    }
+}
+
+/// Each would be a request of this server to the provider.
+#[tokio::test]
+async fn a_login_exchanges_one_code() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[]).await;
+    let login = world.answer(&mut browser, &page, "approve").await;
+    world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
+    let cookies = browser.0.clone();
+    for _ in 0..3 {
+        browser.0.clone_from(&cookies);
+        let response = world.return_with(&mut browser, &login, &[("code", "invented")]).await;
+        assert!(response.parameter("error").is_some(), "{response:?}");
+    }
+    assert_eq!(world.issuer.received("/token").len(), 1);
+}
+
 #[tokio::test]
 async fn consent_is_remembered_again_an_hour_after_many_logins() {
     let world = World::new().await;

@@ -355,6 +355,39 @@ async fn users_see_what_they_have_allowed_and_end_it() {
     assert_eq!(accepted(&world, &[&app, &other, &third, &bob]).await, [false, false, false, true]);
 }
 
+/// A client whose access has ended asks the user again, also in browsers that remember the approval.
+#[tokio::test]
+async fn ended_access_is_not_approved_silently() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let exchange = async |browser: &mut Browser| {
+        let code = world.log_in(browser, &[]).await.parameter("code").unwrap();
+        world.exchange(&code, &[]).await.json()["refresh_token"].as_str().unwrap().to_owned()
+    };
+    let end = async |browser: &mut Browser, page: &Reaction, id: &str| {
+        let body = form(&[("account", &page.hidden("account")), ("end", id)]);
+        world.visit(browser, "POST", "/authorize/account", &body).await
+    };
+    exchange(&mut browser).await;
+    assert_eq!(world.authorize(&mut browser, &[]).await.status, 303, "the approval is remembered");
+    // On another device.
+    let mut other = Browser::default();
+    let page = account(&world, &mut other).await;
+    let id = page.body.split("name=\"end\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let page = end(&mut other, &page, id).await;
+    assert!(page.body.contains("There are none.") && !page.body.contains("End all access"), "{page:?}");
+    assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "the user is asked");
+
+    // An approval remains if the client ends its access.
+    let token = exchange(&mut browser).await;
+    let revocation = form(&[("client_id", "app"), ("token", &token)]);
+    assert_eq!(world.send("POST", "/revoke", &[], &revocation).await.status, 200);
+    let page = account(&world, &mut other).await;
+    assert!(page.body.contains("There are none.") && page.body.contains("End all access"), "{page:?}");
+    end(&mut other, &page, "all").await;
+    assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "the user is asked");
+}
+
 /// A client whose document no longer exists is listed by its id.
 #[tokio::test]
 async fn users_see_clients_that_cannot_be_found() {
