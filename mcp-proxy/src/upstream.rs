@@ -262,8 +262,13 @@ impl Upstream {
                 (Some(Arc::new(connection)), None)
             }
             Ok(Err((reason, error))) => {
+                let program = match &self.target {
+                    Target::Program(program) => Some(program.path.to_string_lossy()),
+                    Target::Http { .. } => None,
+                };
                 tracing::warn!(
                     upstream = self.prefix.as_str(),
+                    program = program.as_deref(),
                     error = self.describe(&*error),
                     reason,
                     "an upstream is unavailable"

@@ -301,12 +301,19 @@ fn capability_names(capabilities: &serde_json::Value) -> String {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildError {
+    /// What is not possible.
+    what: &'static str,
     problems: Vec<String>,
 }
 
 impl BuildError {
     pub(crate) fn new(problems: Vec<String>) -> Self {
-        Self { problems }
+        Self { what: "the server cannot be built", problems }
+    }
+
+    /// Turns the error into that of a running server.
+    pub(crate) fn of_change(self) -> Self {
+        Self { what: "the functions of the server cannot be changed", ..self }
     }
 
     /// Returns the problems, one sentence each.
@@ -329,10 +336,11 @@ impl BuildError {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.what;
         match self.problems.as_slice() {
-            [problem] => write!(f, "the server cannot be built: {problem}"),
+            [problem] => write!(f, "{what}: {problem}"),
             problems => {
-                write!(f, "the server cannot be built, {} problems found:", problems.len())?;
+                write!(f, "{what}, {} problems found:", problems.len())?;
                 problems.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
             }
         }

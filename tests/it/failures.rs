@@ -231,10 +231,15 @@ async fn functions_that_block_their_connection_are_logged() {
     let (log, _guard) = Log::listen();
     let server = Server::empty("slow", "1.0.0").with::<at_once>().with::<before_it_waits>();
     let mut client = server.with::<after_it_waited>().test_client(Revision::V2026_07_28);
-    for tool in ["at_once", "before_it_waits", "after_it_waited"] {
+    for (tool, remedy) in [
+        ("at_once", "mark it as `blocking`, or make it async"),
+        ("before_it_waits", "run what blocks in `tokio::task::spawn_blocking`"),
+        ("after_it_waited", "run what blocks in `tokio::task::spawn_blocking`"),
+    ] {
         client.call(tool, json!({})).await.unwrap();
         let logged = log.take("function blocked its connection");
-        assert!(logged.iter().any(|line| line.contains(&format!("name={tool:?}"))), "{tool}: {logged:?}");
+        let is_expected = |line: &String| line.contains(&format!("name={tool:?}")) && line.contains(remedy);
+        assert!(logged.iter().any(is_expected), "{tool}: {logged:?}");
     }
 }
 

@@ -103,8 +103,8 @@ fn errors_about_clashes_name_the_remedy() {
         problems.iter().zip(["two tools are named `search`: `search` (", "two prompts are named `review`: "])
     {
         assert!(problem.starts_with(start), "{problem}");
-        let remedy =
-            "\nhelp: rename one of them with `Server::rename` or `Server::prefix`, or leave it out with `Server::only`";
+        let remedy = "\nhelp: rename one of them with `name = \"…\"`, `Server::rename` or `Server::prefix`, or leave it out with \
+             `Server::only`; `Handle::replace_entries` replaces entries of a running server";
         assert!(problem.ends_with(remedy), "{problem}");
     }
     renamed().check().unwrap();

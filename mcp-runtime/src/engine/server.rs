@@ -270,7 +270,7 @@ impl Engine {
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
-        let changed = self.replace_registry(change)?;
+        let changed = self.replace_registry(change).map_err(BuildError::of_change)?;
         if let Some(lists) = changed {
             self.lists_changed(lists);
         }

@@ -79,8 +79,8 @@ struct Prepared {
 }
 
 /// The remedy for two functions with the same name.
-const RENAME: &str =
-    "rename one of them with `Server::rename` or `Server::prefix`, or leave it out with `Server::only`";
+const RENAME: &str = "rename one of them with `name = \"…\"`, `Server::rename` or `Server::prefix`, or leave it out with \
+    `Server::only`; `Handle::replace_entries` replaces entries of a running server";
 /// The remedy for two resources with the same URI, which cannot be changed.
 const LEAVE_OUT: &str = "leave one of them out with `Server::only`";
 

@@ -141,6 +141,8 @@ mod unix {
 
 /// The time that the process may take to end after the grace period of its calls.
 const MARGIN: Duration = Duration::from_secs(1);
+/// The time within which several signals are one: `timeout` sends one to the process and one to its group.
+const ONE_SIGNAL: Duration = Duration::from_millis(200);
 
 /// Completes when the process receives a shutdown signal: SIGTERM or Ctrl-C.
 ///
@@ -173,8 +175,16 @@ fn run_watchdog(mut signals: Signals, grace: Duration) {
     };
     runtime.block_on(async {
         signals.next().await;
-        let _ = tokio::time::timeout(grace.saturating_add(MARGIN), signals.next()).await;
-        tracing::warn!("ending the process with calls in flight");
+        let repeated = async {
+            loop {
+                signals.next().await;
+            }
+        };
+        let _ = tokio::time::timeout(ONE_SIGNAL, repeated).await;
+        match tokio::time::timeout(grace.saturating_add(MARGIN), signals.next()).await {
+            Ok(()) => tracing::warn!("ending the process at once, because of a second signal"),
+            Err(_) => tracing::warn!("ending the process: a function is still running after the grace period"),
+        }
         stderr::flush();
         process::exit(0);
     });

@@ -324,7 +324,11 @@ async fn invalid_entries_are_rejected() {
         (handle.add::<same::item>(), "match the same URIs"),
     ] {
         let refused = refused.unwrap_err();
-        assert!(refused.to_string().contains(why), "{refused}");
+        let refused = refused.to_string();
+        assert!(
+            refused.starts_with("the functions of the server cannot be changed: ") && refused.contains(why),
+            "{refused}"
+        );
     }
     handle.disable::<permanent>();
     // A disabled entry keeps its name, because it may be enabled again.

@@ -230,6 +230,7 @@ codes! {
     PAGE_CALL = "page-call", Error;
 
     NO_CHALLENGE = "no-challenge", Error;
+    NO_METADATA = "no-metadata", Warning;
     NO_METADATA_LINK = "no-metadata-link", Warning;
     BAD_RESOURCE_METADATA = "bad-resource-metadata", Error;
     WRONG_RESOURCE = "wrong-resource", Error;

@@ -59,7 +59,7 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         "server: the response to a request with a token that no authorization server has issued has the status 403, expected 401",
     ),
     (
-        "bad-resource-metadata",
+        "no-metadata",
         |it| (it.refusal, it.resource.0) = ((401, Some("Bearer scope=\"notes:read\"")), "text/html"),
         &[],
         "server: cannot read `{metadata}`: the content type is `text/html`, expected `application/json`; \

@@ -101,7 +101,7 @@ impl GuardedCall {
         };
         let polled = catch_unwind(AssertUnwindSafe(poll));
         if let Some(start) = start {
-            warn_if_slow(&self.context.call().name, start.elapsed());
+            warn_if_slow(&self.context.call().name, start.elapsed(), BLOCKS_IN_ASYNC);
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
@@ -179,10 +179,16 @@ pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Co
     })
 }
 
+/// The remedy for a function that is not async.
+pub(super) const BLOCKS: &str = "mark it as `blocking`, or make it async";
+/// The remedy for an async function.
+pub(super) const BLOCKS_IN_ASYNC: &str = "an async function must not block, and no timeout interrupts it: run what \
+    blocks in `tokio::task::spawn_blocking`, or make the function a plain one that is marked as `blocking`";
+
 /// Logs a warning if a function has blocked its thread.
-pub(super) fn warn_if_slow(name: &str, elapsed: Duration) {
+pub(super) fn warn_if_slow(name: &str, elapsed: Duration, remedy: &str) {
     if elapsed > SLOW_AFTER {
-        tracing::warn!(name, ?elapsed, "function blocked its connection: mark it as `blocking`, or make it async");
+        tracing::warn!(name, ?elapsed, "function blocked its connection: {remedy}");
     }
 }
 

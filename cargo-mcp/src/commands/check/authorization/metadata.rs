@@ -82,13 +82,15 @@ async fn resource_metadata(
     {
         return None;
     }
-    match first_document(prober, locations).await {
-        Ok(found) => Some(found),
-        Err(why) => {
-            findings.add_to_server(codes::BAD_RESOURCE_METADATA, why);
-            None
-        }
-    }
+    let found = first_document(prober, locations).await;
+    let (code, message) = match (&found, link) {
+        (Ok(_), Some(_)) => return found.ok(),
+        (Ok(_), None) => (codes::NO_METADATA_LINK, "the challenge has no parameter `resource_metadata`"),
+        (Err(why), None) => (codes::NO_METADATA, why.as_str()),
+        (Err(why), Some(_)) => (codes::BAD_RESOURCE_METADATA, why.as_str()),
+    };
+    findings.add_to_server(code, message);
+    found.ok()
 }
 
 /// Compares the identifier in the metadata with the URL of the server.

@@ -112,11 +112,7 @@ fn check_challenge(findings: &mut Findings, response: &Response) -> Option<Strin
         findings.add_to_server(codes::NO_CHALLENGE, message);
         return None;
     };
-    let link = challenge.parameter("resource_metadata");
-    if link.is_none() {
-        findings.add_to_server(codes::NO_METADATA_LINK, "the challenge has no parameter `resource_metadata`");
-    }
-    link.map(str::to_owned)
+    challenge.parameter("resource_metadata").map(str::to_owned)
 }
 
 fn wrong_status(findings: &mut Findings, what: &str, status: StatusCode) {
