@@ -174,6 +174,11 @@ impl Replicas for Cluster {
         Box::pin(self.replica.announce(kind, payload))
     }
 
+    #[cfg(feature = "http")]
+    fn left(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.replica.left())
+    }
+
     fn lists_changed(&self, lists: ListSet) {
         self.start();
         self.changes.lists_changed(lists);

@@ -208,6 +208,13 @@ impl Replica {
         with_timeout(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
     }
 
+    /// Returns a future that completes when the replica was dropped and has released its slot.
+    #[cfg(feature = "http")]
+    pub(crate) fn left(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut status = self.membership.status.subscribe();
+        async move { while status.changed().await.is_ok() {} }
+    }
+
     /// Starts the task if it is not running: it ends with the runtime that it was started in.
     fn ensure_task(&self) {
         let mut task = self.task.lock();

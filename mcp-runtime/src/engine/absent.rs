@@ -70,6 +70,9 @@ pub(super) mod tasks {
             Self
         }
 
+        #[cfg(feature = "http")]
+        pub(in crate::engine) async fn ended(&self) {}
+
         /// Returns the bytes of arguments and of results, of which there are none.
         pub(in crate::engine) fn buffered(&self) -> (Buffered, Buffered) {
             Default::default()

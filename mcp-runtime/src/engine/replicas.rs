@@ -67,6 +67,10 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Waits until the changes that this process has made are announced, for at most half a second.
     fn flush(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
+    /// Returns a future that completes when this process has left the others, which it does when nothing uses this anymore.
+    #[cfg(feature = "http")]
+    fn left(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
     /// Returns the keys that seal the state of requests. Returns `None` if the server has keys of its own.
     fn keys(&self) -> Option<&dyn SharedKeys>;
 

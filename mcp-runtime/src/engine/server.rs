@@ -260,6 +260,20 @@ impl Engine {
         }
     }
 
+    /// Waits until no task is running in this process.
+    #[cfg(feature = "http")]
+    pub(crate) async fn tasks_ended(&self) {
+        self.tasks.ended().await;
+    }
+
+    /// Leaves the other processes once nothing else uses this server, and waits for that for as long as the backend may take.
+    #[cfg(feature = "http")]
+    pub(crate) async fn leave(self: Arc<Self>) {
+        let Some(left) = self.replicas.as_ref().map(|replicas| replicas.left()) else { return };
+        drop(self);
+        let _ = tokio::time::timeout(crate::backend::BACKEND_TIMEOUT, left).await;
+    }
+
     /// Replaces the registry with the registry that `change` returns, if any, and notifies subscribers. Returns whether
     /// it was replaced.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{HttpOptions, http::ListenerOptions};
+use mcp_runtime::{HttpOptions, backend::MemoryBackend, http::ListenerOptions};
 use serde_json::Value;
 
 use super::{
@@ -90,4 +90,30 @@ async fn shutdown_does_not_wait_for_calls_after_the_last_connection() {
     drop(lost);
     endpoint.stopped().await;
     gate.has_dropped(1).await;
+}
+
+/// The responses exist only once the calls are cancelled, and the streams must not end before they are sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_a_shutdown_cancels_are_answered() {
+    for (shared, version) in [(false, "2025-06-18"), (true, "2025-06-18"), (true, "2025-11-25")] {
+        let (gate, server) = server();
+        let server = if shared { server.backend(MemoryBackend::default()) } else { server };
+        let server = server.shutdown_grace(Duration::from_millis(200));
+        let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+        let session = endpoint.session(version).await;
+        let mut streams = Vec::new();
+        for id in 0..24 {
+            let mut stream = endpoint.open(&session.call(id, "reports")).await;
+            assert!(stream.message().await.is_some());
+            streams.push(stream);
+        }
+        gate.has_begun(24).await;
+        drop(session);
+        endpoint.stopped().await;
+        for mut stream in streams {
+            let messages = stream.messages().await;
+            let message = messages.last().map(|message| &message["error"]["message"]);
+            assert_eq!(message, Some(&"the server is shutting down".into()), "{shared} {version} {messages:?}");
+        }
+    }
 }

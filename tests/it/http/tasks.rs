@@ -61,6 +61,23 @@ async fn a_task_outlives_its_request() {
     assert_eq!(wait_for_status(&endpoint, &task, "completed").await["result"]["content"][0]["text"], "it is done");
 }
 
+/// The client reads the result at another process.
+#[tokio::test]
+async fn shutdown_waits_for_running_tasks() {
+    let (gate, backend) = (Arc::<Gate>::default(), Arc::new(MemoryBackend::default()));
+    let start = async || Endpoint::start(server(&gate).backend(Arc::clone(&backend)), HttpOptions::default()).await;
+    let (mut ending, other) = (start().await, start().await);
+    let task = ending.send(&work()).await.json()["result"]["taskId"].clone();
+    wait_for_status(&ending, &task, "working").await;
+    ending.stop();
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert!(!ending.has_ended());
+    gate.open();
+    ending.stopped().await;
+    let found = other.send(&about("tasks/get", &task)).await.json();
+    assert_eq!(found["result"]["status"], "completed", "{found}");
+}
+
 /// Headers mirror the task's id. Clients without the extension are rejected.
 #[tokio::test]
 async fn requests_are_checked() {

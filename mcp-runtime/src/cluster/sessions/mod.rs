@@ -136,8 +136,8 @@ impl ReplicaSessions {
         Ok(true)
     }
 
-    /// Reads a session again if it is outdated. Returns `false` if it has ended. If the backend fails, the session remains
-    /// usable for as long as this replica has its lease, and is read again later.
+    /// Reads a session again if it is outdated. Returns `false` if it has ended. If the backend fails, a session that was read
+    /// since this replica has its lease remains usable for as long, and is read again later.
     ///
     /// # Errors
     ///
@@ -153,9 +153,11 @@ impl ReplicaSessions {
             self.breaker.record(refreshed.is_ok());
             refreshed.inspect_err(|error| tracing::debug!(%error, "cannot read a session again"))
         };
+        let slot = self.store.replica.slot();
+        let was_read = || SharedSession::of(&local.session).is_none_or(|shared| shared.was_read_by(slot));
         match refreshed {
             // Changes are announced to this replica. Otherwise, it may use no copy that it has not just read.
-            Err(_) if self.store.replica.is_fresh(tokio::time::Instant::now()) => Ok(true),
+            Err(_) if self.store.replica.is_fresh(tokio::time::Instant::now()) && was_read() => Ok(true),
             refreshed => refreshed,
         }
     }

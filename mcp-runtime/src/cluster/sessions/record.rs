@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use crate::{
     backend::{BackendError, RecordVersion, Timestamp},
     engine::{
-        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
+        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange,
+        SessionInfo, Slot,
     },
     handler::ClientInfo,
     revision,
@@ -220,6 +221,8 @@ impl Announcement {
 pub(super) struct StoredSession {
     pub(super) record: SessionRecord,
     pub(super) version: RecordVersion,
+    /// The slot that this replica had before it read the session.
+    pub(super) read_by: Option<Slot>,
 }
 
 /// The local copy of what the backend knows about a session, beyond what the session itself contains.
@@ -227,6 +230,8 @@ pub(super) struct StoredSession {
 pub(super) struct SharedSession {
     pub(super) id: Arc<str>,
     copy: Mutex<RecordCopy>,
+    /// Held while a change of this replica is written, so that its changes do not conflict with each other.
+    pub(super) saving: tokio::sync::Mutex<()>,
     /// The number of times that the copy may have become outdated, and how many of these the record was read after. If
     /// they differ, the record must be read again before the session is used.
     invalidations: AtomicU64,
@@ -248,8 +253,8 @@ impl SharedSession {
     pub(super) fn new(id: Arc<str>, stored: StoredSession, server: &str) -> Self {
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
         let (updates, is_unused) = (AtomicU64::new(0), AtomicBool::new(false));
-        let copy = Mutex::new(RecordCopy::new(stored, server));
-        Self { id, copy, invalidations, validated, updates, is_unused }
+        let (copy, saving) = (Mutex::new(RecordCopy::new(stored, server)), tokio::sync::Mutex::default());
+        Self { id, copy, saving, invalidations, validated, updates, is_unused }
     }
 
     /// Records that the session must be renewed when it is used.
@@ -317,12 +322,19 @@ impl SharedSession {
             let UncommonFields { server, level, resources, other } = uncommon.clone();
             record = SessionRecord { level, resources, other, server: server.unwrap_or(record.server), ..record };
         }
-        StoredSession { record, version: copy.version }
+        StoredSession { record, version: copy.version, read_by: copy.read_by }
+    }
+
+    /// Returns whether the session was read or written since this replica has this slot. Before that, the end of the session may
+    /// have been announced without this replica.
+    pub(super) fn was_read_by(&self, slot: Option<Slot>) -> bool {
+        slot.is_some() && self.copy.lock().read_by == slot
     }
 
     /// Adopts a record, unless the local copy is newer.
     pub(super) fn adopt(&self, session: &Session, stored: StoredSession, server: &str) {
         let mut copy = self.copy.lock();
+        copy.read_by = stored.read_by;
         if stored.record.revision >= copy.revision {
             let tell = adopt(session, copy.roots, &stored.record);
             *copy = RecordCopy::new(stored, server);
@@ -344,6 +356,7 @@ impl SharedSession {
 #[derive(Debug)]
 struct RecordCopy {
     version: RecordVersion,
+    read_by: Option<Slot>,
     revision: u64,
     renewed: Option<Timestamp>,
     roots: u64,
@@ -363,12 +376,12 @@ struct UncommonFields {
 }
 
 impl RecordCopy {
-    fn new(StoredSession { record, version }: StoredSession, server: &str) -> Self {
+    fn new(StoredSession { record, version, read_by }: StoredSession, server: &str) -> Self {
         let SessionRecord { revision, renewed, roots, level, resources, other, .. } = record;
         let server = Some(record.server).filter(|name| name != server);
         let uncommon = UncommonFields { server, level, resources, other };
         let uncommon = (uncommon != UncommonFields::default()).then(|| Box::new(uncommon));
-        Self { version, revision, renewed, roots, peer: record.peer.into(), uncommon }
+        Self { version, read_by, revision, renewed, roots, peer: record.peer.into(), uncommon }
     }
 }
 
@@ -387,7 +400,7 @@ mod tests {
             other: Map::from_iter([("future".to_owned(), Value::from(1))]),
             ..SessionRecord::new(session, "peer".to_owned(), "own")
         };
-        StoredSession { record, version: RecordVersion::new(version) }
+        StoredSession { record, version: RecordVersion::new(version), read_by: None }
     }
 
     #[test]

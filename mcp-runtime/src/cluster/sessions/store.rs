@@ -13,13 +13,15 @@ use crate::{
     cluster::replica::Replica,
     engine::{InputResponse, Session, SessionChange, SessionMessage, Slot},
     handler::ClientProgress,
+    random,
 };
 
 /// The kind of the messages between replicas about sessions.
 pub(super) const SESSION_MESSAGES: &str = "session";
 
-/// The maximum number of attempts to change a session that other replicas keep changing.
+/// The maximum number of attempts to change a session that other replicas keep changing, and the longest pause between two.
 const MAX_ATTEMPTS: usize = 16;
+const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The size of the sample of a peer's sessions from which the longest unused sessions are evicted.
 const EVICTION_SAMPLE: usize = 64;
@@ -76,7 +78,7 @@ impl SessionStore {
         session: &Session,
         peer: String,
     ) -> Result<Option<StoredSession>, BackendError> {
-        self.replica.join().await?;
+        let read_by = Some(self.replica.join().await?);
         let mut record = SessionRecord::new(session, peer, self.replica.server_name());
         record.renewed = Some(self.replica.clock().now());
         let peer = &record.peer;
@@ -90,7 +92,7 @@ impl SessionStore {
         }
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = version.ok_or_else(collision)?;
-        Ok(Some(StoredSession { record, version }))
+        Ok(Some(StoredSession { record, version, read_by }))
     }
 
     /// Ends sessions of a peer that no replica is using: the eighth of a random sample that has been unused longest.
@@ -131,13 +133,13 @@ impl SessionStore {
     /// Reads a session. Returns `None` if it does not exist, or if it belongs to another server.
     pub(super) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
         // Without a slot, which a full backend does not provide, each message of the session reads the record.
-        if let Err(error) = self.replica.join().await {
-            tracing::debug!(%error, "reading a session that may change without notice");
-        }
+        let joined = self.replica.join().await;
+        let joined =
+            joined.inspect_err(|error| tracing::debug!(%error, "reading a session that may change without notice"));
         let Some(found) = with_timeout(self.backend().get(&session_key(id))).await? else { return Ok(None) };
         let record = SessionRecord::decode(&found.value)?;
         let is_of_server = self.replica.accepts_server(&record.server);
-        Ok(is_of_server.then_some(StoredSession { record, version: found.version }))
+        Ok(is_of_server.then_some(StoredSession { record, version: found.version, read_by: joined.ok() }))
     }
 
     /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
@@ -188,8 +190,10 @@ impl SessionStore {
         if changes.is_empty() {
             return Ok(true);
         }
+        let _saving = shared.saving.lock().await;
         for _ in 0..MAX_ATTEMPTS {
-            let StoredSession { mut record, version } = shared.stored(session, self.replica.server_name());
+            let read_by = self.replica.slot();
+            let StoredSession { mut record, version, .. } = shared.stored(session, self.replica.server_name());
             let mut unsubscribed: Vec<_> = changes
                 .iter()
                 .filter_map(|change| match change {
@@ -210,13 +214,18 @@ impl SessionStore {
             match written? {
                 Some(version) => {
                     let revision = record.revision;
-                    shared.adopt(session, StoredSession { record, version }, self.replica.server_name());
+                    shared.adopt(session, StoredSession { record, version, read_by }, self.replica.server_name());
                     let session = shared.id.to_string();
                     self.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
                     return Ok(true);
                 }
                 None if !self.refresh(session).await? => return Ok(false),
-                None => {}
+                // Another replica may have as many changes to write.
+                None => {
+                    let mut share = [0];
+                    random::fill(&mut share);
+                    tokio::time::sleep(MAX_CONFLICT_PAUSE * u32::from(share[0]) / 255).await;
+                }
             }
         }
         Err(BackendError::Unavailable("the record of a session changes too often".to_owned()))
@@ -234,7 +243,7 @@ impl SessionStore {
             if !self.is_unused_for(shared.renewed(), self.unused_after / 4) {
                 return Ok(true);
             }
-            let StoredSession { mut record, version } = shared.stored(session, self.replica.server_name());
+            let StoredSession { mut record, version, .. } = shared.stored(session, self.replica.server_name());
             record.renewed = Some(self.replica.clock().now());
             // First, since the session counts as renewed once its record is written.
             self.renew_peer(&shared.id, &record.peer).await?;
@@ -280,7 +289,8 @@ impl SessionStore {
         let (group, name) = (answer_group(&shared.id), request.to_string());
         let (account, per_account) = if sent.is_some() { ("sent", MAX_ANSWERS.0) } else { ("read", MAX_ANSWERS.1) };
         let quota = RecordQuota { account, per_account, total: MAX_ANSWERS.0 + MAX_ANSWERS.1 };
-        let insertion = with_timeout(self.backend().insert(&group, &name, value, ANSWER_TTL, quota)).await?;
+        let insertion =
+            unless_full(with_timeout(self.backend().insert(&group, &name, value, ANSWER_TTL, quota)).await)?;
         if sent.is_none() && matches!(insertion, Insertion::Full { .. }) {
             return Err(BackendError::Full);
         }
@@ -307,7 +317,8 @@ impl SessionStore {
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
         let (group, name) = (cancellation_group(&shared.id), hashed_name(&request));
         let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };
-        with_timeout(self.backend().insert(&group, &name, request.clone().into_bytes(), ttl, quota)).await?;
+        let value = request.clone().into_bytes();
+        unless_full(with_timeout(self.backend().insert(&group, &name, value, ttl, quota)).await)?;
         self.announce(&Announcement::Cancelled { session: shared.id.to_string(), request }).await
     }
 
@@ -363,6 +374,14 @@ impl SessionStore {
     }
 }
 
+/// Treats a backend that is full like a quota that is: what is not stored is only announced.
+fn unless_full(insertion: Result<Insertion, BackendError>) -> Result<Insertion, BackendError> {
+    match insertion {
+        Err(BackendError::Full) => Ok(Insertion::Full { of_account: 0, in_total: 0 }),
+        insertion => insertion,
+    }
+}
+
 fn session_key(id: &str) -> String {
     format!("mcp/1/session/{id}")
 }
@@ -404,7 +423,10 @@ fn encode_answer(answer: &InputResponse) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    };
 
     use tokio::time::{advance, sleep};
 
@@ -675,6 +697,37 @@ mod tests {
             assert!(store.send(&session, vec![SessionMessage::Cancel("1".to_owned())]).await.unwrap());
             sleep(lease).await;
             assert_eq!(store.cancellations("id").await.unwrap(), ["1"], "{lease:?}");
+        }
+    }
+
+    /// The replica that runs a call or asks a question hears of what is not stored.
+    #[tokio::test(start_paused = true)]
+    async fn messages_are_sent_while_the_backend_is_full() {
+        let (is_full, published) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<String>>::default());
+        let (full, last) = (Arc::clone(&is_full), Arc::clone(&published));
+        let fail = move |operation: BackendOperation<'_>| match operation.method {
+            BackendMethod::Insert if full.load(Ordering::Relaxed) => Err(BackendError::Full),
+            BackendMethod::Publish => {
+                *last.lock() = String::from_utf8_lossy(operation.value).into_owned();
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        let backend = TestBackend::<_, MemoryBackend>::new(Failing(fail));
+        let replica = Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60)));
+        let store = SessionStore::new(replica, Duration::from_secs(3600), Duration::from_secs(60), 1);
+        let session = opened(&store).await;
+        is_full.store(true, Ordering::Relaxed);
+        let asked = store.replica.next_id(store.replica.slot().unwrap()) ^ 1 << 32;
+        let (small, large) = (InputResponse::Error("no".to_owned()), InputResponse::Error("x".repeat(MAX_SENT_BYTES)));
+        for (message, expected) in [
+            (SessionMessage::Cancel("1".to_owned()), Ok("cancelled")),
+            (SessionMessage::Answer(asked, small), Ok("answered")),
+            (SessionMessage::Answer(asked, large), Err(BackendError::Full)),
+        ] {
+            let sent = store.send(&session, vec![message]).await;
+            assert_eq!(sent, expected.as_ref().map(|_| true).map_err(Clone::clone));
+            assert!(expected.is_err() || published.lock().contains(expected.unwrap()), "{}", published.lock());
         }
     }
 }

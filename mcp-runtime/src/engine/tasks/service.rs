@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 use tracing::Instrument as _;
 
 use super::{
@@ -39,6 +39,8 @@ pub(crate) struct Tasks {
     options: TaskOptions,
     /// The runners, which are aborted when the server is dropped. The task limits bound their number.
     runners: Mutex<JoinSet<()>>,
+    /// Has one receiver for each runner.
+    running: watch::Sender<()>,
     arguments: Arc<ByteQuota>,
     telemetry: Option<SharedTelemetry>,
 }
@@ -62,7 +64,14 @@ impl Tasks {
         telemetry: Option<SharedTelemetry>,
     ) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica, server));
-        Self { store, options, runners: Mutex::default(), arguments: Arc::default(), telemetry }
+        let (runners, running, arguments) = Default::default();
+        Self { store, options, runners, running, arguments, telemetry }
+    }
+
+    /// Waits until no task is running.
+    #[cfg(feature = "http")]
+    pub(crate) async fn ended(&self) {
+        self.running.closed().await;
     }
 
     /// Returns the bytes of the arguments of unfinished tasks, and of long results.
@@ -126,6 +135,11 @@ impl Tasks {
         let runner = Runner { store: Arc::clone(&self.store), task, context, client, _arguments: arguments };
         // The future is large, and would be moved several times before it runs.
         let runner = Box::pin(runner.run(changes, running, operation)).instrument(span);
+        let receiver = self.running.subscribe();
+        let runner = async move {
+            runner.await;
+            drop(receiver);
+        };
         let mut runners = self.runners.lock();
         // Forgets the runners that have finished.
         while runners.try_join_next().is_some() {}

@@ -261,13 +261,20 @@ impl Endpoint {
         self.enter(ShutdownPhase::SubscriptionsEnded);
     }
 
-    /// Waits for the messages that are being received and then for the calls in flight, for at most `grace`
-    /// or until clients are `unreachable`, and closes the endpoint. Rejects new calls once it waits for the calls in flight.
+    /// Waits for the messages that are being received, then for the calls in flight, unless clients are `unreachable`, and for
+    /// running tasks, for at most `grace` in all. Then closes the endpoint. Rejects new calls once it waits for the calls in flight.
     pub(super) async fn shut_down(&self, grace: Duration, unreachable: impl Future<Output = ()>) {
-        if tokio::time::timeout(grace, race(self.settled(), unreachable)).await.is_err() {
-            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
+        let settled = async {
+            let _ = race(self.settled(), unreachable).await;
+            self.engine().tasks_ended().await;
+        };
+        if tokio::time::timeout(grace, settled).await.is_err() {
+            tracing::warn!("shutdown grace period expired: cancelling calls and tasks in flight");
         }
-        self.close();
+        self.sessions().local.close_all();
+        // Other processes, and the responses that this one carries, read the responses to cancelled calls from the backend.
+        let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), self.sessions().written()).await;
+        self.enter(ShutdownPhase::Closed);
     }
 
     /// Waits until no call is in flight. If other replicas can resume streams, also waits until they can read all
@@ -277,17 +284,10 @@ impl Endpoint {
         self.sessions().written().await;
     }
 
-    /// Stores the responses of the calls that [`close`](Self::close) has cancelled, and announces the latest changes to
-    /// other replicas. Storing takes at most `grace`, or the time limit of the backend if that is shorter.
-    pub(super) async fn flush(&self, grace: Duration) {
-        let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), self.sessions().written()).await;
-        self.engine().flush_changes().await;
-    }
-
-    /// Ends every stream and session.
+    /// Ends every session and every stream.
     pub(super) fn close(&self) {
-        self.enter(ShutdownPhase::Closed);
         self.sessions().local.close_all();
+        self.enter(ShutdownPhase::Closed);
     }
 
     /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].

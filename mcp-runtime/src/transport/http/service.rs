@@ -103,7 +103,7 @@ impl HttpService {
     pub async fn graceful_shutdown(&self, grace: Duration) {
         self.endpoint.end_subscriptions();
         self.endpoint.shut_down(grace, pending()).await;
-        self.endpoint.flush(grace).await;
+        self.endpoint.engine().flush_changes().await;
     }
 
     /// Lets [`is_ready`](Self::is_ready) return `false` from now on, and waits for `delay`, in which load balancers notice

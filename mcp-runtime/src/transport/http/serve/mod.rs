@@ -158,9 +158,10 @@ impl Serve {
             }
         }
         drop(listener);
-        let endpoint = router.service.endpoint.clone();
+        let engine = Arc::clone(router.service.endpoint.engine());
         router.shut_down(connections, grace).await;
-        endpoint.flush(grace).await;
+        engine.flush_changes().await;
+        engine.leave().await;
     }
 }
 

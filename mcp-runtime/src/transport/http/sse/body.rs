@@ -69,6 +69,8 @@ pub(crate) struct SseBody {
     /// The phase of the shutdown that ends this response.
     ends_at: ShutdownPhase,
     shutdown_wait: Option<Wait>,
+    /// Whether the phase has begun. The events that the shutdown has caused are still sent.
+    is_ending: bool,
     /// The time at which the credentials of the request no longer suffice for the stream.
     expiry: Option<Pin<Box<Sleep>>>,
     /// The calls that end with the response, because no other request can reach them.
@@ -130,6 +132,7 @@ impl SseBody {
             shutdown,
             ends_at: ShutdownPhase::Closed,
             shutdown_wait: None,
+            is_ending: false,
             expiry: None,
             cancels: None,
             preamble: None,
@@ -220,6 +223,9 @@ impl SseBody {
                     continue;
                 }
                 if self.cancels.as_ref().is_some_and(|cancels| cancels.0.fail_all(&Fault::shutting_down())) {
+                    continue;
+                }
+                if !std::mem::replace(&mut self.is_ending, true) {
                     continue;
                 }
                 self.over = true;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, backend::Records as _};
 use mcp_tests::backend::Health;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -257,6 +257,68 @@ async fn a_replica_without_a_lease_serves_no_session_that_it_cannot_read() {
         until_status(cluster.at(1), &ended.ping(), 404).await;
         until_status(cluster.at(1), &kept.ping(), 200).await;
     }
+}
+
+/// The other replicas need not wait for the end of its lease to answer what it has left.
+#[tokio::test]
+async fn a_replica_gives_its_lease_up_before_it_ends() {
+    let mut cluster = Cluster::start(1).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await;
+    let key = format!("mcp/1/replica/{}", question["id"].as_u64().unwrap() >> 32);
+    assert!(cluster.backend().get(&key).await.unwrap().is_some());
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "cancel"}}));
+    assert_eq!(cluster.at(0).send(&answer).await.status, 202);
+    drop(session);
+    cluster.set_backend(0, Health::Slow(Duration::from_millis(200)));
+    cluster.stop(0);
+    cluster.stopped(0).await;
+    assert!(cluster.backend().get(&key).await.unwrap().is_none());
+}
+
+/// Changes of one replica do not conflict with each other, and conflicts with those of another one are repeated.
+#[tokio::test]
+async fn changes_of_a_session_at_the_same_time_are_all_made() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Slow(Duration::from_millis(2)));
+    }
+    let mut connections = Vec::new();
+    for id in 0..40 {
+        let mut connection = cluster.at(if id % 2 == 0 { 0 } else { 1 }).connect().await;
+        let change = session.post(&request(id, "logging/setLevel", &json!({"level": "error"})));
+        connection.write(&change.bytes()).await;
+        connections.push(connection);
+    }
+    for connection in connections {
+        assert_eq!(connection.response().await.full().await.0.status, 200);
+    }
+}
+
+/// The replica does not read the sessions again at once, since a read has just failed.
+#[tokio::test]
+async fn a_copy_from_before_a_lease_is_not_used_unread() {
+    let cluster = Cluster::start(2).await;
+    let ended = open(cluster.at(0), "2025-11-25", json!({})).await;
+    assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
+    cluster.set_backend(1, Health::Failing);
+    assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
+    tokio::time::sleep(LEASE + LEASE / 2).await;
+    assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 503);
+    cluster.set_backend(1, Health::Up);
+    let ended_here = async {
+        loop {
+            match cluster.at(1).send(&ended.ping()).await.status {
+                404 => break,
+                status => assert_eq!(status, 503),
+            }
+        }
+    };
+    soon(ended_here).await;
 }
 
 /// Reading suffices to confirm that a session exists.
