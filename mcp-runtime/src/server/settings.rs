@@ -256,8 +256,8 @@ impl Server {
         /// ```
         pub fn session_rates(self, rates: SessionRates) { self.profile.limits.rates = rates }
 
-        /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The
-        /// default is 5 seconds.
+        /// Sets how long calls in flight may continue after the client disconnects or the server is shut down, and, over
+        /// HTTP, running tasks after the shutdown. The default is 5 seconds.
         ///
         /// ```
         /// # use std::time::Duration;

@@ -288,7 +288,10 @@ impl ReplicaHandler for ReplicaSessions {
             Announcement::AllChanged => self.missed(),
             Announcement::Ended { session } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
-                self.sessions.close(&session);
+                if let Some(local) = self.sessions.get(&session) {
+                    local.ended_everywhere();
+                    self.sessions.close(&session);
+                }
             }
             Announcement::Cancelled { session, request } => {
                 if self.cancel_call(&session, &request) {

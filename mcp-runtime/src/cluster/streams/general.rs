@@ -1,17 +1,19 @@
 //! The streams of a session, and the responses that carry the messages that belong to no request.
 
 use std::{
+    collections::VecDeque,
     pin::pin,
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{
@@ -27,7 +29,7 @@ use crate::{
     revision::Dialect,
     stdx::{Mutex, race},
     transport::http::{
-        session::{SharedStreams, StreamCalls},
+        session::{MAX_STREAMS, SharedStreams, StreamCalls},
         sse::{
             events::{GENERAL, Resumption, StreamEvents, StreamItem},
             stream::StreamMemory,
@@ -40,6 +42,9 @@ use crate::{
 const MAX_POSITION: u64 = u32::MAX as u64;
 /// The highest number of a notification of a change, after which they start at 0 again.
 const MAX_CHANGE: u32 = i32::MAX as u32;
+
+/// How long the logs of calls that have ended with their session are kept, for responses at other replicas.
+const LAST_READ: Duration = Duration::from_secs(10);
 
 /// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes the streams of calls; this
 /// type follows the stream of messages that belong to no request.
@@ -66,6 +71,24 @@ pub(crate) struct SessionStreams {
     /// The session, whose subscriber repeats notifications.
     session: Weak<Session>,
     changes: Mutex<SentChanges>,
+    complete: Mutex<CompleteLogs>,
+}
+
+/// The logs of this replica whose streams are complete.
+#[derive(Debug, Default)]
+struct CompleteLogs {
+    /// The ids of the streams, the oldest first, at most [`MAX_STREAMS`].
+    streams: VecDeque<u64>,
+    has_session_ended: bool,
+}
+
+impl CompleteLogs {
+    /// Adds a stream. Returns the stream whose log is to be deleted, and whether the session has ended.
+    fn add(&mut self, stream: u64) -> (Option<u64>, bool) {
+        self.streams.push_back(stream);
+        let is_full = self.has_session_ended || self.streams.len() > MAX_STREAMS;
+        (if is_full { self.streams.pop_front() } else { None }, self.has_session_ended)
+    }
 }
 
 /// The notifications of changes that the responses of this replica have sent.
@@ -114,8 +137,27 @@ impl SharedStreams for Arc<SessionStreams> {
         let events = FollowedEvents::unopened(Arc::clone(&self.streams.responses), Arc::clone(&self.session_id), items);
         let (streams, session_id, dialect) = (Arc::clone(&self.streams), Arc::clone(&self.session_id), self.dialect);
         let unwritten = self.streams.unwritten.subscribe();
-        tokio::spawn(Pump { streams, session_id, dialect, outbox, calls, lines, feed, memory, unwritten }.run());
+        let pump = Pump { streams, session_id, dialect, outbox, calls, lines, feed, memory, unwritten }.run();
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Some(stream) = pump.await {
+                this.completed(stream).await;
+            }
+        });
         StreamEvents::Shared(Box::new(events))
+    }
+
+    fn session_ended(&self) {
+        let mut complete = self.complete.lock();
+        complete.has_session_ended = true;
+        let mut ended = std::mem::take(&mut complete.streams);
+        ended.extend(self.general.get().map(|_| GENERAL));
+        let this = Arc::clone(self);
+        self.runtime.spawn(async move {
+            for stream in ended {
+                this.remove(stream).await;
+            }
+        });
     }
 
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
@@ -145,7 +187,24 @@ impl SessionStreams {
             is_writing: AtomicBool::new(false),
             session: Arc::downgrade(session),
             changes: Mutex::new(SentChanges { response: 0, last: random_number() }),
+            complete: Mutex::default(),
         })
+    }
+
+    /// Deletes the log of the stream that was completed first if there are too many, and this one if the session has ended.
+    async fn completed(&self, stream: u64) {
+        let (excess, has_session_ended) = self.complete.lock().add(stream);
+        if has_session_ended {
+            sleep(LAST_READ).await;
+        }
+        if let Some(excess) = excess {
+            self.remove(excess).await;
+        }
+    }
+
+    /// Deletes a log. If this fails, the log expires.
+    async fn remove(&self, stream: u64) {
+        let _ = StreamLog::new(self.streams.replica.backend(), &self.session_id, stream).remove().await;
     }
 
     /// Starts to write the log of messages that belong to no request until the session ends.

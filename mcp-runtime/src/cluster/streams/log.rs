@@ -110,7 +110,6 @@ impl StreamLog {
     }
 
     /// Deletes the log.
-    #[cfg(test)]
     pub(super) async fn remove(&self) -> Result<(), BackendError> {
         with_timeout(self.backend.remove(&self.key)).await
     }

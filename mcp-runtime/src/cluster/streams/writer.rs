@@ -70,8 +70,8 @@ impl Pump {
         Some((stream, log, at))
     }
 
-    /// Runs until the stream is complete.
-    pub(super) async fn run(self) {
+    /// Runs until the stream is complete. Returns its id, unless it has no log.
+    pub(super) async fn run(self) -> Option<u64> {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
         let Self { dialect, outbox, calls, mut lines, feed, memory, unwritten, .. } = self;
         let Some((stream, log, at)) = opened else {
@@ -80,7 +80,7 @@ impl Pump {
                 tracing::warn!("event streams cannot be resumed: the backend is full or has failed");
             }
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
-            return;
+            return None;
         };
         let mut writer = Writer::new(log, calls, dialect, at, &memory, feed);
         writer.feed(StreamItem::Opened { stream }).await;
@@ -91,6 +91,7 @@ impl Pump {
                 unwritten.take();
             }
         }
+        Some(stream)
     }
 }
 

@@ -2,7 +2,11 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, backend::Topics as _, resource, tool};
+use mcp_runtime::{
+    Context, Fault, Handle, HttpOptions, Level, Server,
+    backend::{EventLogs as _, LogPosition, Topics as _},
+    resource, tool,
+};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -116,6 +120,41 @@ async fn a_stream_is_resumed_from_every_event_at_every_replica() {
             }
         }
     }
+}
+
+/// A client could otherwise fill the backend with the streams of sessions, also of those that it ends.
+#[tokio::test]
+async fn a_process_keeps_the_logs_of_few_calls_of_a_session() {
+    let cluster = Cluster::start(2).await;
+    let session = cluster.at(0).session("2025-11-25").await;
+    let mut keys = Vec::new();
+    for id in 0..40 {
+        let mut stream = cluster.at(0).open(&session.call(id, "reports_at_once")).await;
+        let id = first_id(&mut stream).await;
+        keys.push(format!("mcp/1/stream/{}/{}", session.id, id.split_once('-').unwrap().0));
+        rest(&mut stream).await;
+    }
+    let kept = async || {
+        let mut kept = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            if cluster.backend().read(key, LogPosition::START, 1).await.unwrap().is_some() {
+                kept.push(index);
+            }
+        }
+        kept
+    };
+    let until_kept = async |expected: Vec<usize>| {
+        while kept().await != expected {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(until_kept((8..40).collect())).await;
+    let mut running = cluster.at(0).open(&session.call(40, "reports")).await;
+    first(&mut running).await;
+    assert_eq!(cluster.at(1).send(&session.delete()).await.status, 204);
+    soon(until_kept(Vec::new())).await;
+    let response = &rest(&mut running).await[0].1;
+    assert_eq!(response["error"]["message"], "the session has ended", "{response}");
 }
 
 /// Whatever its length, and wherever its connection was cut: before the first event, while the call runs, or after it.

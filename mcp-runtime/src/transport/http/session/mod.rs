@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The maximum number of streams that one session keeps for a client that may reconnect.
-const MAX_STREAMS: usize = 32;
+pub(crate) const MAX_STREAMS: usize = 32;
 
 /// One session.
 #[derive(Debug)]
@@ -85,6 +85,9 @@ pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
     ///
     /// Fails if the backend fails, or takes too long for all operations together.
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
+
+    /// Deletes what this process has stored for the session, which has ended for all processes.
+    fn session_ended(&self);
 }
 
 /// The requests whose responses a shared stream carries.
@@ -123,6 +126,13 @@ impl HttpSession {
     pub(crate) fn shut_down(&self) {
         self.session.in_flight.fail_all(&Fault::shutting_down());
         self.end();
+    }
+
+    /// Deletes what this process has stored for other processes. They have been told that the session has ended.
+    pub(crate) fn ended_everywhere(&self) {
+        if let Some(shared) = &self.shared {
+            shared.session_ended();
+        }
     }
 
     /// Fails the calls that a request has started if another request has ended the session in the meantime.
