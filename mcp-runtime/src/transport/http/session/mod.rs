@@ -87,6 +87,7 @@ pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
 
     /// Deletes what this process has stored for the session, which has ended for all processes.
+    #[cfg(feature = "cluster")]
     fn session_ended(&self);
 }
 
@@ -129,6 +130,7 @@ impl HttpSession {
     }
 
     /// Deletes what this process has stored for other processes. They have been told that the session has ended.
+    #[cfg(feature = "cluster")]
     pub(crate) fn ended_everywhere(&self) {
         if let Some(shared) = &self.shared {
             shared.session_ended();
