@@ -80,8 +80,10 @@ pub(crate) struct Question {
     pub(crate) reply: oneshot::Sender<Result<Value, Fault>>,
 }
 
-/// The maximum number of calls that have ended without a response and are remembered.
+/// The maximum number of calls that have ended without a response and are remembered, and for how long. Most upstreams do not respond
+/// to a call that was cancelled.
 const MAX_ABANDONED: usize = 1024;
+const ABANDONED_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// The calls on a connection.
 pub(crate) struct Calls {
@@ -94,10 +96,10 @@ pub(crate) struct Calls {
 struct SentCalls {
     /// The requests of the calls that wait, in the order of their start. The server limits their number.
     waiting: Vec<SentRequest>,
-    /// The callers of requests that have ended without a response, since the upstream may still ask their questions.
-    abandoned: HashMap<RequestId, Option<Caller>>,
-    /// Whether there were more than [`MAX_ABANDONED`].
-    has_lost_callers: bool,
+    /// The callers of requests that have ended without a response, and when: the upstream may still ask their questions.
+    abandoned: HashMap<RequestId, (Option<Caller>, Instant)>,
+    /// When there were last more than [`MAX_ABANDONED`].
+    lost_callers: Option<Instant>,
 }
 
 struct SentRequest {
@@ -120,12 +122,14 @@ impl Caller {
 
 impl SentCalls {
     /// Returns whether a question that names no call must be one of the caller of the newest call.
-    fn are_of_one_caller(&self) -> bool {
+    fn are_of_one_caller(&mut self) -> bool {
+        let is_recent = |at: &Instant| at.elapsed() < ABANDONED_LIFETIME;
+        self.abandoned.retain(|_, (_, at)| is_recent(at));
         let Some(last) = self.waiting.last() else { return false };
         let caller = Caller::of(&last.call.ctx);
         let is_same = |other: &Option<Caller>| caller.is_some() && caller == *other;
-        !self.has_lost_callers
-            && self.abandoned.values().all(is_same)
+        !self.lost_callers.as_ref().is_some_and(is_recent)
+            && self.abandoned.values().all(|(caller, _)| is_same(caller))
             && self
                 .waiting
                 .iter()
@@ -144,13 +148,14 @@ impl Calls {
 
     pub(crate) fn remove_ended(&self) {
         self.with(|calls| {
-            let SentCalls { waiting, abandoned, has_lost_callers } = calls;
+            let SentCalls { waiting, abandoned, lost_callers } = calls;
             waiting.retain(|SentRequest { id, call, has_response, .. }| {
                 let has_ended = call.questions.is_closed();
                 if has_ended && !has_response && !self.has_single_principal && !call.ctx.is_stdio() {
-                    *has_lost_callers |= abandoned.len() >= MAX_ABANDONED;
-                    if !*has_lost_callers {
-                        abandoned.insert(id.clone(), Caller::of(&call.ctx));
+                    if abandoned.len() < MAX_ABANDONED {
+                        abandoned.insert(id.clone(), (Caller::of(&call.ctx), Instant::now()));
+                    } else {
+                        *lost_callers = Some(Instant::now());
                     }
                 }
                 !has_ended
@@ -263,15 +268,16 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let mut ended = None;
+        let (mut ended, mut has_ended) = (None, false);
         if let JsonRpcMessage::Request(sent) = &message
             && let Some(call) = sent.request.extensions().get::<Arc<WaitingCall>>()
             && let Some(token) = rmcp::model::GetMeta::get_meta(&sent.request).get_progress_token()
         {
             self.has_single_caller &= self.calls.has_single_principal || call.ctx.is_stdio();
             self.calls.with(|calls| {
-                // The call may have been cancelled before its request is sent.
-                if call.questions.is_closed() {
+                // The call may have been cancelled before its request is sent, which would be registered too late.
+                has_ended = call.questions.is_closed();
+                if has_ended {
                     return;
                 }
                 // Beside its first request, which has the token of its progress, a call has at most one.
@@ -304,13 +310,23 @@ impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for CallTransp
             tracing::warn!("an upstream loses its connection: it does not read what it is sent");
             self.is_stuck = true;
         }
-        let sending = (!self.is_stuck && !is_dropped).then(|| self.inner.send(message));
+        let request = match &message {
+            JsonRpcMessage::Request(sent) => Some(sent.id.clone()),
+            _ => None,
+        };
+        let calls = Arc::clone(&self.calls);
+        let sending = (!self.is_stuck && !is_dropped && !has_ended).then(|| self.inner.send(message));
         async move {
             let Some(sending) = sending else { return Ok(()) };
             match ended {
                 Some(call) => tokio::select! {
                     biased;
-                    sent = sending => sent,
+                    sent = sending => {
+                        if let (Err(_), Some(id)) = (&sent, request) {
+                            calls.responded(&id);
+                        }
+                        sent
+                    }
                     () = async {
                         call.questions.closed().await;
                         // The response may name a task, which must be cancelled as well.

@@ -199,7 +199,7 @@ async fn finish(
     }
     if pending.is_remembered {
         if !approvals::use_silently(server, &pending.browser, &login.subject, request).await? {
-            // Another user has logged in, who has not been asked.
+            // Another user has logged in, who has not been asked, or the user has ended the access of the client meanwhile.
             users::forget_browser(server, &pending.browser).await?;
             return Ok(reply::redirect(&restart_url(server, request)));
         }

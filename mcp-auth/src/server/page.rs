@@ -273,8 +273,8 @@ pub(super) fn account(
     }
     if has_approvals {
         body.push_str(
-            "<p>For 30 days, applications that you have allowed in a browser can get access there again without asking \
-             you, until you end it.</p>",
+            "<p>Applications that you have allowed within the last 30 days can get access again without asking you, in the \
+             browser in which you have allowed them. To be asked again, end all access.</p>",
         );
     }
     if !entries.is_empty() || has_assertions || has_approvals {

@@ -73,6 +73,9 @@ pub(super) mod tasks {
         #[cfg(feature = "http")]
         pub(in crate::engine) async fn ended(&self) {}
 
+        #[cfg(feature = "http")]
+        pub(in crate::engine) fn abort(&self) {}
+
         /// Returns the bytes of arguments and of results, of which there are none.
         pub(in crate::engine) fn buffered(&self) -> (Buffered, Buffered) {
             Default::default()

@@ -172,6 +172,13 @@ impl Connection {
         self.context.outbox.poll_output(cx)
     }
 
+    /// Fails the questions to the client, which can send no more answers.
+    pub(crate) fn end_questions(&self) {
+        if let Some(session) = self.context.session.get() {
+            session.pending_requests.close();
+        }
+    }
+
     /// Records that the client has made room for output that was waiting.
     pub(crate) fn record_read(&self) {
         if let Some(session) = self.context.session.get() {

@@ -266,12 +266,24 @@ impl Engine {
         self.tasks.ended().await;
     }
 
-    /// Leaves the other processes once nothing else uses this server, and waits for that for as long as the backend may take.
+    /// Ends the tasks that are running in this process. Other processes notice when this one leaves.
+    #[cfg(feature = "http")]
+    pub(crate) fn abort_tasks(&self) {
+        self.tasks.abort();
+    }
+
+    /// Leaves the other processes once nothing else uses this server. Waits for that for at most a second.
     #[cfg(feature = "http")]
     pub(crate) async fn leave(self: Arc<Self>) {
         let Some(left) = self.replicas.as_ref().map(|replicas| replicas.left()) else { return };
         drop(self);
-        let _ = tokio::time::timeout(crate::backend::BACKEND_TIMEOUT, left).await;
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), left).await;
+    }
+
+    /// Returns how long the shutdown of this server may take beyond its grace period.
+    pub(crate) fn shutdown_margin(&self) -> std::time::Duration {
+        // With a backend: to store the last responses, to announce the last changes, and to leave.
+        std::time::Duration::from_secs(if self.replicas.is_some() { 5 } else { 1 })
     }
 
     /// Replaces the registry with the registry that `change` returns, if any, and notifies subscribers. Returns whether

@@ -134,6 +134,9 @@ impl<'a> Message<'a> {
             },
         };
         if envelope.jsonrpc.is_none_or(|version| version != r#""2.0""#) {
+            // The id of a response is one of this server. A request of the client may have the same.
+            let is_response = envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some());
+            let id = id.filter(|_| !is_response);
             return Err(Malformed::Invalid(id, "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = envelope.method else {
@@ -377,6 +380,13 @@ mod tests {
             (&format!(r#""id":{long},"method":"a","method":"b""#), "None: duplicate member in the message".to_owned()),
         ] {
             assert_eq!(read(&format!(r#"{{"jsonrpc":"2.0",{members}}}"#)), expected, "{members}");
+        }
+        for (text, expected) in [
+            (r#"{"id":1,"method":"a"}"#, "Some(1): `jsonrpc` must be \"2.0\""),
+            (r#"{"jsonrpc":"1.0","id":1,"result":2}"#, "None: `jsonrpc` must be \"2.0\""),
+            (r#"{"id":1,"error":2}"#, "None: `jsonrpc` must be \"2.0\""),
+        ] {
+            assert_eq!(read(text), expected);
         }
     }
 

@@ -253,6 +253,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                 if let Some(line) = self.input.last(limit) {
                     receive(&mut self.connection, line, Instant::now(), &mut self.output.buffer);
                 }
+                self.connection.end_questions();
                 self.start_grace();
                 Ok(true)
             }

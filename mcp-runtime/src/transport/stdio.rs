@@ -139,8 +139,6 @@ mod unix {
     }
 }
 
-/// The time that the process may take to end after the grace period of its calls.
-const MARGIN: Duration = Duration::from_secs(1);
 /// The time within which several signals are one: `timeout` sends one to the process and one to its group.
 const ONE_SIGNAL: Duration = Duration::from_millis(200);
 
@@ -148,8 +146,8 @@ const ONE_SIGNAL: Duration = Duration::from_millis(200);
 ///
 /// The signal handlers are registered on the first poll. A separate thread listens for signals as well, so that a
 /// function that blocks the server's thread cannot keep the process alive. That thread ends the process at the second
-/// signal, or shortly after the grace period.
-pub(crate) async fn shutdown_signal(grace: Duration) {
+/// signal, or when the shutdown takes longer than `limit`.
+pub(crate) async fn shutdown_signal(limit: Duration) {
     let (mut signals, watchdog_signals) = match Signals::register().and_then(|first| Ok((first, Signals::register()?)))
     {
         Ok(both) => both,
@@ -159,7 +157,7 @@ pub(crate) async fn shutdown_signal(grace: Duration) {
         }
     };
     let watchdog = thread::Builder::new().name("signals".to_owned());
-    if let Err(error) = watchdog.spawn(move || run_watchdog(watchdog_signals, grace)) {
+    if let Err(error) = watchdog.spawn(move || run_watchdog(watchdog_signals, limit)) {
         warn_about_hanging(&error);
     }
     // The transport polls this future often, and a task is cheaper to poll than signals.
@@ -167,8 +165,8 @@ pub(crate) async fn shutdown_signal(grace: Duration) {
     let _ = received.await;
 }
 
-/// Ends the process at the second signal, or when the grace period after the first signal has expired.
-fn run_watchdog(mut signals: Signals, grace: Duration) {
+/// Ends the process at the second signal, or when this time has passed after the first signal.
+fn run_watchdog(mut signals: Signals, limit: Duration) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return warn_about_hanging(&error),
@@ -181,9 +179,11 @@ fn run_watchdog(mut signals: Signals, grace: Duration) {
             }
         };
         let _ = tokio::time::timeout(ONE_SIGNAL, repeated).await;
-        match tokio::time::timeout(grace.saturating_add(MARGIN), signals.next()).await {
+        match tokio::time::timeout(limit, signals.next()).await {
             Ok(()) => tracing::warn!("ending the process at once, because of a second signal"),
-            Err(_) => tracing::warn!("ending the process: a function is still running after the grace period"),
+            Err(_) => {
+                tracing::warn!("ending the process: the shutdown takes too long, so a function may be blocking it")
+            }
         }
         stderr::flush();
         process::exit(0);

@@ -78,6 +78,22 @@ async fn shutdown_waits_for_running_tasks() {
     assert_eq!(found["result"]["status"], "completed", "{found}");
 }
 
+/// The other processes notice at once, since the ended one has given its lease up.
+#[tokio::test]
+async fn a_task_that_outlives_the_grace_period_fails() {
+    let (gate, backend) = (Arc::<Gate>::default(), Arc::new(MemoryBackend::default()));
+    let start = async || {
+        let server = server(&gate).backend(Arc::clone(&backend)).lease(std::time::Duration::from_secs(600));
+        let server = server.shutdown_grace(std::time::Duration::from_millis(50));
+        Endpoint::start(server, HttpOptions::default()).await
+    };
+    let (ending, other) = (start().await, start().await);
+    let task = ending.send(&work()).await.json()["result"]["taskId"].clone();
+    wait_for_status(&ending, &task, "working").await;
+    ending.stopped().await;
+    wait_for_status(&other, &task, "failed").await;
+}
+
 /// Headers mirror the task's id. Clients without the extension are rejected.
 #[tokio::test]
 async fn requests_are_checked() {

@@ -35,6 +35,29 @@ fn requests_before_the_end_of_input_are_answered_once() {
     assert_eq!((ids, code), ((0..count).collect(), Some(0)));
 }
 
+/// The client can answer no more.
+#[test]
+fn questions_end_with_the_input() {
+    let mut server = Running::start(fixture().args(["--grace", "3600000"]));
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": client});
+    for (id, method, params) in
+        [(1, "initialize", params), (2, "tools/call", json!({"name": "logs_asking", "arguments": {}}))]
+    {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        server.send(&format!("{request}\n"));
+        if id == 1 {
+            server.receive();
+            server.send("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+        }
+    }
+    assert_eq!(server.receive()["method"], "elicitation/create");
+    let (answers, code) = server.end();
+    let response = answers.iter().find(|answer| answer["id"] == 2).unwrap_or_else(|| panic!("{answers:?}"));
+    assert_eq!(response["error"]["message"], "the session ended before the client answered", "{response}");
+    assert_eq!(code, Some(0));
+}
+
 #[test]
 fn calls_that_never_end_fail_after_the_grace_period() {
     let is_failed = |answers: &[Value]| {
@@ -80,7 +103,7 @@ fn a_signal_lets_calls_in_flight_finish() {
 #[test]
 fn a_signal_ends_a_blocked_server() {
     for (signals, grace, expected) in
-        [(1, "100", "a function is still running after the grace period"), (2, "60000", "because of a second signal")]
+        [(1, "100", "the shutdown takes too long"), (2, "60000", "because of a second signal")]
     {
         let mut server = Running::start(fixture().env("RUST_LOG", "warn").args(["--grace", grace]));
         server.send(&call(1, "add", json!({"a": 1, "b": 2})));

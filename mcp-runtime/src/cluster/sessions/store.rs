@@ -190,7 +190,7 @@ impl SessionStore {
         if changes.is_empty() {
             return Ok(true);
         }
-        let _saving = shared.saving.lock().await;
+        let saving = shared.saving.lock().await;
         for _ in 0..MAX_ATTEMPTS {
             let read_by = self.replica.slot();
             let StoredSession { mut record, version, .. } = shared.stored(session, self.replica.server_name());
@@ -215,6 +215,7 @@ impl SessionStore {
                 Some(version) => {
                     let revision = record.revision;
                     shared.adopt(session, StoredSession { record, version, read_by }, self.replica.server_name());
+                    drop(saving);
                     let session = shared.id.to_string();
                     self.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
                     return Ok(true);

@@ -43,7 +43,8 @@ const MAX_POSITION: u64 = u32::MAX as u64;
 /// The highest number of a notification of a change, after which they start at 0 again.
 const MAX_CHANGE: u32 = i32::MAX as u32;
 
-/// How long the logs of calls that have ended with their session are kept, for responses at other replicas.
+/// How long the log outside of calls, and the logs of calls that have ended with their session, outlive the session, for
+/// responses that still read them.
 const LAST_READ: Duration = Duration::from_secs(10);
 
 /// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes the streams of calls; this
@@ -89,6 +90,11 @@ impl CompleteLogs {
         let is_full = self.has_session_ended || self.streams.len() > MAX_STREAMS;
         (if is_full { self.streams.pop_front() } else { None }, self.has_session_ended)
     }
+}
+
+/// Deletes a log. If this fails, the log expires.
+async fn remove(log: &StreamLog) {
+    let _ = log.remove().await;
 }
 
 /// The notifications of changes that the responses of this replica have sent.
@@ -150,12 +156,17 @@ impl SharedStreams for Arc<SessionStreams> {
     fn session_ended(&self) {
         let mut complete = self.complete.lock();
         complete.has_session_ended = true;
-        let mut ended = std::mem::take(&mut complete.streams);
-        ended.extend(self.general.get().map(|_| GENERAL));
-        let this = Arc::clone(self);
+        let streams = std::mem::take(&mut complete.streams);
+        drop(complete);
+        let ended: Vec<_> = streams.into_iter().map(|stream| self.log(stream)).collect();
+        let general = self.general.get().map(|_| self.log(GENERAL));
         self.runtime.spawn(async move {
-            for stream in ended {
-                this.remove(stream).await;
+            for log in ended {
+                remove(&log).await;
+            }
+            if let Some(general) = general {
+                sleep(LAST_READ).await;
+                remove(&general).await;
             }
         });
     }
@@ -192,19 +203,21 @@ impl SessionStreams {
     }
 
     /// Deletes the log of the stream that was completed first if there are too many, and this one if the session has ended.
-    async fn completed(&self, stream: u64) {
+    async fn completed(self: Arc<Self>, stream: u64) {
         let (excess, has_session_ended) = self.complete.lock().add(stream);
+        let excess = excess.map(|stream| self.log(stream));
+        // Meanwhile, the server may end.
+        drop(self);
         if has_session_ended {
             sleep(LAST_READ).await;
         }
         if let Some(excess) = excess {
-            self.remove(excess).await;
+            remove(&excess).await;
         }
     }
 
-    /// Deletes a log. If this fails, the log expires.
-    async fn remove(&self, stream: u64) {
-        let _ = StreamLog::new(self.streams.replica.backend(), &self.session_id, stream).remove().await;
+    fn log(&self, stream: u64) -> StreamLog {
+        StreamLog::new(self.streams.replica.backend(), &self.session_id, stream)
     }
 
     /// Starts to write the log of messages that belong to no request until the session ends.
@@ -217,10 +230,7 @@ impl SessionStreams {
     }
 
     fn general(&self) -> &GeneralLog {
-        self.general.get_or_init(|| {
-            let log = StreamLog::new(self.streams.replica.backend(), &self.session_id, GENERAL);
-            Box::new(GeneralLog::new(log))
-        })
+        self.general.get_or_init(|| Box::new(GeneralLog::new(self.log(GENERAL))))
     }
 
     /// Opens the stream for a response, which begins after an event or else after the last event that an earlier response

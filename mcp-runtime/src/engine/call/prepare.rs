@@ -15,7 +15,7 @@ use tracing::{Instrument as _, Span};
 use super::{
     in_flight::Sink,
     response,
-    running::{BLOCKS, BLOCKS_IN_ASYNC, GuardedCall, warn_if_slow, with_unmet_requirement},
+    running::{GuardedCall, warn_if_slow, with_unmet_requirement},
 };
 use crate::{
     counters::{Counted, Counter},
@@ -253,7 +253,7 @@ impl Call {
         let run = || span.in_scope(|| enter_call(context, || function(input, &mut reply)));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
-        warn_if_slow(&self.name, request.connection.clock.lap(), BLOCKS);
+        warn_if_slow(self, request.connection.clock.lap());
         if self.encoding.checks_results
             && let Ok(kind) = &outcome
             && let Err(fault) = self.check_result(kind, &out[body..])
@@ -298,7 +298,7 @@ impl Context {
         // A call that becomes a task immediately must be handed off before its function runs.
         guarded.hand_off(cx);
         let polled = Pin::new(&mut guarded).poll(cx);
-        warn_if_slow(&call.name, request.connection.clock.lap(), BLOCKS_IN_ASYNC);
+        warn_if_slow(call, request.connection.clock.lap());
         let finished = match polled {
             Poll::Ready(finished) => finished,
             Poll::Pending => match self.spawn(request, permit, count, guarded.with_slow_warning()) {

@@ -18,9 +18,9 @@ use crate::{
     engine::request::params,
     error::Fault,
     handler::{
-        CallFuture, Completions, Context, EarlierArguments, Finished, Function, HandlerError, HandlerErrorKind,
+        Call, CallFuture, Completions, Context, EarlierArguments, Finished, Function, HandlerError, HandlerErrorKind,
         HandlerResult, ServerFnInput, ServerFnOutput, enter_call,
-        entry::{CompleteFn, ServerFnEntry},
+        entry::{CompleteFn, Handler, ServerFnEntry},
         run_blocking, takes_context,
     },
     jsonrpc::{RawJson, raw},
@@ -101,7 +101,7 @@ impl GuardedCall {
         };
         let polled = catch_unwind(AssertUnwindSafe(poll));
         if let Some(start) = start {
-            warn_if_slow(&self.context.call().name, start.elapsed(), BLOCKS_IN_ASYNC);
+            warn_if_slow(self.context.call(), start.elapsed());
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
@@ -179,17 +179,20 @@ pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Co
     })
 }
 
-/// The remedy for a function that is not async.
-pub(super) const BLOCKS: &str = "mark it as `blocking`, or make it async";
-/// The remedy for an async function.
-pub(super) const BLOCKS_IN_ASYNC: &str = "an async function must not block, and no timeout interrupts it: run what \
-    blocks in `tokio::task::spawn_blocking`, or make the function a plain one that is marked as `blocking`";
-
 /// Logs a warning if a function has blocked its thread.
-pub(super) fn warn_if_slow(name: &str, elapsed: Duration, remedy: &str) {
-    if elapsed > SLOW_AFTER {
-        tracing::warn!(name, ?elapsed, "function blocked its connection: {remedy}");
+pub(super) fn warn_if_slow(call: &Call, elapsed: Duration) {
+    if elapsed <= SLOW_AFTER {
+        return;
     }
+    let remedy = match call.function.as_ref().map(|function| &function.common().handler) {
+        Some(Handler::Sync(_)) => "mark it as `blocking`, or make it async",
+        _ => {
+            "an async function must not block, and no timeout interrupts it: run what blocks in \
+             `tokio::task::spawn_blocking`, or make the function a plain one that is marked as `blocking`"
+        }
+    };
+    let name = &*call.name;
+    tracing::warn!(name, ?elapsed, "function blocked its connection: {remedy}");
 }
 
 /// The time at which a connection last read the system clock.

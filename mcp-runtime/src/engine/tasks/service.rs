@@ -74,6 +74,12 @@ impl Tasks {
         self.running.closed().await;
     }
 
+    /// Ends all running tasks.
+    #[cfg(feature = "http")]
+    pub(crate) fn abort(&self) {
+        self.runners.lock().abort_all();
+    }
+
     /// Returns the bytes of the arguments of unfinished tasks, and of long results.
     pub(crate) fn buffered(&self) -> (Buffered, Buffered) {
         let buffered = |used| Buffered { used, max: MAX_BYTES };

@@ -271,6 +271,7 @@ impl Endpoint {
         if tokio::time::timeout(grace, settled).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls and tasks in flight");
         }
+        self.engine().abort_tasks();
         self.sessions().local.close_all();
         // Other processes, and the responses that this one carries, read the responses to cancelled calls from the backend.
         let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), self.sessions().written()).await;

@@ -77,8 +77,8 @@ impl HttpService {
     }
 
     /// Shuts this service and its clones down gracefully: ends subscriptions, waits for the requests that are being
-    /// received, then rejects new calls with status 503, and waits for the calls in flight. After `grace`, cancels the
-    /// remaining calls. Then ends every session and stream.
+    /// received, then rejects new calls with status 503, and waits for the calls in flight and running tasks. After `grace`,
+    /// cancels those that remain. Then ends every session and stream.
     ///
     /// Streams otherwise stay open as long as their clients want, which delays the graceful shutdown of the server into
     /// which the service is mounted.

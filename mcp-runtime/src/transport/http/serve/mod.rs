@@ -100,7 +100,7 @@ impl Serve {
     }
 
     /// Shuts down when `signal` completes, in place of SIGTERM and Ctrl-C: stops accepting connections, ends
-    /// subscriptions, and waits for the calls in flight, for at most
+    /// subscriptions, and waits for the calls in flight and running tasks, for at most
     /// [`Server::shutdown_grace`](crate::Server::shutdown_grace).
     pub fn with_graceful_shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Some(Box::pin(signal));
@@ -109,10 +109,11 @@ impl Serve {
 
     /// Serves without checking whether the server may start.
     pub(crate) async fn run(self) {
-        let grace = self.service.endpoint.engine().profile.limits.grace_period;
+        let engine = self.service.endpoint.engine();
+        let (grace, margin) = (engine.profile.limits.grace_period, engine.shutdown_margin());
         let stop = self.stop.unwrap_or_else(|| {
-            let time_to_end = self.options.drain_delay.saturating_add(grace);
-            Box::pin(transport::shutdown_signal(time_to_end))
+            let limit = self.options.drain_delay.saturating_add(grace).saturating_add(margin);
+            Box::pin(transport::shutdown_signal(limit))
         });
         let drain_delay = self.options.drain_delay;
         let mut connection_limit =

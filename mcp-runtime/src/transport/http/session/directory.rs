@@ -141,7 +141,7 @@ impl Sessions {
         }
     }
 
-    /// Returns whether a session must be [loaded](Self::load) again before a message is processed that has arrived at `now`.
+    /// Returns whether a session must be [loaded](Self::load) again before a message is processed.
     pub(crate) fn is_outdated(&self, session: &Session) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.is_outdated(session, Instant::now()))
     }
