@@ -32,7 +32,7 @@ macro_rules! errln {
 
 pub(crate) use {errln, out, outln};
 
-/// Writes text to stdout. Exits with status 0 if the reader has closed the pipe.
+/// Writes text to stdout, unless the reader has closed the pipe.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ pub(crate) fn print_json(json: &str) {
 fn write(text: &str) {
     match anstream::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         Err(error) => panic!("failed printing to stdout: {error}"),
     }
 }

@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::output::{forward, server_stderr};
+use crate::raw_connection::MAX_MESSAGE_BYTES;
 
 /// The time that a program has to exit after its stdin is closed, and again after it is asked to terminate.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -121,7 +122,8 @@ impl Program {
         };
         let log = process.stderr().take().map(|stderr| tokio::spawn(forward(stderr)));
         let output = ObservedStdout { output, observer: observer.clone() };
-        Ok(Self { pipes: AsyncRwTransport::new(output, input), process, log, observer })
+        let pipes = AsyncRwTransport::new(output, input).with_max_line_length(MAX_MESSAGE_BYTES);
+        Ok(Self { pipes, process, log, observer })
     }
 
     async fn exits_within(&mut self, limit: Duration) -> bool {

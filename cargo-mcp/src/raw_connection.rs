@@ -149,7 +149,7 @@ impl RawConnection {
 }
 
 /// The maximum size of a message in bytes.
-const MAX_MESSAGE_BYTES: usize = 64 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// The maximum number of stray lines that are kept, and of the characters of each.
 const MAX_STRAY_LINES: usize = 100;

@@ -147,10 +147,12 @@ impl<'a> Converter<'a> {
             let names = names.iter().filter(|name| name.as_str().is_some_and(|name| !is_left_out(name)));
             schema.insert("required".to_owned(), names.cloned().collect());
         }
-        if let Some(items) = node.get("items") {
+        // The items after the first ones, whose schemas are left out.
+        if let Some(items) = node.get("items").filter(|_| !members.contains_key("prefixItems")) {
             schema.insert("items".to_owned(), self.schema(&items, depth + 1)?);
         }
-        if let Some(more) = node.get("additionalProperties") {
+        // The members that no pattern matches, and patterns are left out.
+        if let Some(more) = node.get("additionalProperties").filter(|_| !members.contains_key("patternProperties")) {
             match more.value {
                 Value::Bool(false) if is_input => drop(schema.insert("additionalProperties".to_owned(), false.into())),
                 Value::Bool(_) => {}

@@ -390,6 +390,28 @@ fn descriptions_of_tools_have_at_most_1024_characters() {
 }
 
 /// Each takes a part of the attention of a model.
+/// What a keyword that is left out would allow must not be rejected.
+#[test]
+fn keywords_are_left_out_with_those_that_depend_on_them() {
+    for (schema, expected) in [
+        (json!({"type": "array", "items": false}), json!({"type": "array", "items": false})),
+        (json!({"type": "array", "prefixItems": [{"type": "string"}], "items": false}), json!({"type": "array"})),
+        (
+            json!({"type": "object", "additionalProperties": false}),
+            json!({"type": "object", "additionalProperties": false}),
+        ),
+        (
+            json!({"type": "object", "patternProperties": {"^x-": {}}, "additionalProperties": false}),
+            json!({"type": "object"}),
+        ),
+    ] {
+        let schema = json!({"type": "object", "properties": {"value": schema}});
+        let content = json!({"application/json": {"schema": schema}});
+        let input = &described(&json!({"requestBody": {"content": content}, "responses": {}}))["input"];
+        assert!(input.to_string().contains(&format!("\"value\":{expected}")), "{input}");
+    }
+}
+
 #[test]
 fn inputs_and_results_have_few_schemas() {
     let object = |inner: Value| {

@@ -23,6 +23,11 @@ impl Attempts {
         self.last.map_or(Duration::ZERO, |last| self.pause.saturating_sub(last.elapsed()))
     }
 
+    /// Returns the pause after the last attempt, which is long after several failures.
+    pub(crate) fn pause(&self) -> Duration {
+        self.pause
+    }
+
     /// Records an attempt. The pause grows while attempts fail, and while connections end soon after they were opened: a program
     /// may end whenever it has been started.
     pub(crate) fn record(&mut self, error: Option<&'static str>) {

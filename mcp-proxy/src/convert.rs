@@ -1,6 +1,10 @@
 //! Names, URIs, and the values of `rmcp` as values of the runtime.
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+    prelude::BASE64_STANDARD,
+};
 use mcp_runtime::{
     Content, Resource, ResourceLink,
     ask::{SampleContent, SampleToolResult, SampleToolUse},
@@ -172,8 +176,24 @@ pub(crate) fn make_printable(value: &mut Value, is_text: bool) {
     }
 }
 
+/// Decodes base64, also of the alphabet for URLs, without padding, or with line breaks, as some encoders write it.
 fn bytes(data: &Value) -> Option<Vec<u8>> {
-    BASE64_STANDARD.decode(data.as_str()?).ok()
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    let letters = data.as_str()?.chars().filter(|letter| !letter.is_ascii_whitespace());
+    let standard = letters.map(|letter| match letter {
+        '-' => '+',
+        '_' => '/',
+        letter => letter,
+    });
+    LENIENT.decode(standard.collect::<String>()).ok()
+}
+
+/// Replaces a block of content that the upstream should not have sent, so that the reader learns of it.
+pub(crate) fn invalid_content() -> Content {
+    "(The upstream has sent content that is invalid.)".into()
 }
 
 pub(crate) fn text(object: &Value, name: &str) -> Option<String> {

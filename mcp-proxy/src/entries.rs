@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     connection::{Connection, MAX_BYTES, MAX_PAGES},
-    convert::{icons, make_printable, meta, printable, role, schema, text},
+    convert::{icons, invalid_content, make_printable, meta, printable, role, schema, text},
     tasks,
     upstream::{Failure, Upstream},
 };
@@ -279,12 +279,15 @@ async fn call_tool(
     let mut converted = ToolResult::default();
     for block in result.content {
         let content = match block {
-            ContentBlock::Text(text) if text.meta.is_none() && text.annotations.is_none() => Some(text.text.into()),
-            block => upstream.prefix.content(&serde_json::to_value(block).unwrap_or_default()),
+            ContentBlock::Text(text) if text.meta.is_none() && text.annotations.is_none() => text.text.into(),
+            block => {
+                let block = serde_json::to_value(block).unwrap_or_default();
+                upstream.prefix.content(&block).unwrap_or_else(invalid_content)
+            }
         };
-        converted.content.extend(content);
+        converted.content.push(content);
     }
-    converted.structured = result.structured_content;
+    converted.structured = result.structured_content.filter(|value| !value.is_null());
     converted.is_error = result.is_error == Some(true);
     converted.meta = meta(&json!({ "_meta": result.meta }));
     Ok(converted)
@@ -361,8 +364,8 @@ async fn get_prompt(
     converted.description = result.description.as_deref().map(printable);
     for message in result.messages {
         let message = serde_json::to_value(message).unwrap_or_default();
-        let content = upstream.prefix.content(&message["content"]).zip(role(&message["role"]));
-        converted.messages.extend(content.map(|(content, role)| PromptMessage { role, content }));
+        let content = upstream.prefix.content(&message["content"]).unwrap_or_else(invalid_content);
+        converted.messages.extend(role(&message["role"]).map(|role| PromptMessage { role, content }));
     }
     converted.meta = meta(&json!({ "_meta": result.meta }));
     Ok(converted)

@@ -61,6 +61,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub struct Upstream {
     target: Target,
     is_per_caller: bool,
+    uses_sessions: bool,
     timeout: Duration,
     max_message_bytes: usize,
     problems: Vec<String>,
@@ -69,7 +70,7 @@ pub struct Upstream {
 impl Upstream {
     fn new(target: Target, problems: Vec<String>) -> Self {
         let (timeout, max_message_bytes) = (Duration::from_secs(10), 16 * 1024 * 1024);
-        Self { target, is_per_caller: false, timeout, max_message_bytes, problems }
+        Self { target, is_per_caller: false, uses_sessions: false, timeout, max_message_bytes, problems }
     }
 
     /// Creates an upstream that is reached over HTTP. Redirects are not followed.
@@ -180,8 +181,16 @@ impl Upstream {
         self
     }
 
-    /// Sets how long connecting, reading the lists, and subscribing to their changes may take. The default is 10 seconds each. The
-    /// timeouts of calls are those of the server.
+    /// Opens a session of 2025-11-25 or an earlier revision, although the upstream may support a revision without sessions. Some
+    /// servers, such as those of FastMCP 4, ask questions only in sessions.
+    pub fn with_sessions(mut self) -> Self {
+        self.uses_sessions = true;
+        self
+    }
+
+    /// Sets how long connecting, reading the lists, and subscribing to their changes may take. The default is 10 seconds each.
+    /// After attempts to connect that have failed, the next ones may take up to a minute longer. The timeouts of calls are
+    /// those of the server.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -211,10 +220,16 @@ impl Upstream {
         let (Some(prefix), []) = (valid, &*self.problems) else {
             return Err(Error::new(self.problems.join("\n")));
         };
-        let Self { target, is_per_caller, timeout: limit, max_message_bytes, .. } = self;
+        let Self { target, is_per_caller, uses_sessions, timeout: limit, max_message_bytes, .. } = self;
         let handle = server.handle();
-        let (upstream, changes) =
-            upstream::Upstream::new(prefix, target, is_per_caller, limit, max_message_bytes, handle.clone());
+        let (upstream, changes) = upstream::Upstream::new(
+            prefix,
+            target,
+            (is_per_caller, uses_sessions),
+            limit,
+            max_message_bytes,
+            handle.clone(),
+        );
         let lists = read(&upstream).await;
         if lists.is_none()
             && let Some(mistake) = upstream.mistake().await
@@ -392,7 +407,8 @@ mod tests {
         let target = Target::Http { url: String::new(), client, headers: HeaderMap::new(), credentials: None };
         let handle = Server::empty("gateway", "1.0.0").handle();
         let prefix = Prefix::new("up").unwrap();
-        let (upstream, _changes) = upstream::Upstream::new(prefix, target, false, Duration::ZERO, 0, handle.clone());
+        let (upstream, _changes) =
+            upstream::Upstream::new(prefix, target, (false, false), Duration::ZERO, 0, handle.clone());
         let mut refresh = Refresh {
             upstream,
             tag: String::new(),

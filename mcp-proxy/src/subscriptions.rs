@@ -257,7 +257,7 @@ mod tests {
         };
         let discovered = async {
             let transport = Channels(sent, received);
-            let connection = Connection::open(transport, &listener, true, Duration::MAX).await.unwrap();
+            let connection = Connection::open(transport, &listener, true, false, Duration::MAX).await.unwrap();
             discover(&connection.peer, Duration::from_secs(60), &*listener).await;
         };
         let (pauses, ()) = tokio::join!(server, discovered);
@@ -304,7 +304,7 @@ mod tests {
             };
             let subscribed = async {
                 let transport = Channels(sent, received);
-                let connection = Connection::open(transport, &listener, true, Duration::MAX).await.unwrap();
+                let connection = Connection::open(transport, &listener, true, false, Duration::MAX).await.unwrap();
                 connection.subscriptions.subscribe(URI, &listener).await.unwrap();
                 connection
             };

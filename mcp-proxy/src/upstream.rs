@@ -76,6 +76,7 @@ pub(crate) struct Upstream {
     pub(crate) target: Target,
     /// Whether each principal has a connection of its own.
     is_per_caller: bool,
+    uses_sessions: bool,
     /// How long connecting, reading the lists and subscribing to their changes may take.
     pub(crate) timeout: Duration,
     max_message_bytes: usize,
@@ -170,7 +171,7 @@ impl Upstream {
     pub(crate) fn new(
         prefix: Prefix,
         target: Target,
-        is_per_caller: bool,
+        (is_per_caller, uses_sessions): (bool, bool),
         timeout: Duration,
         max_message_bytes: usize,
         handle: Handle,
@@ -186,6 +187,7 @@ impl Upstream {
             prefix,
             target,
             is_per_caller,
+            uses_sessions,
             timeout,
             max_message_bytes,
             has_header_arguments,
@@ -253,7 +255,8 @@ impl Upstream {
         mut attempts: OwnedMutexGuard<Attempts>,
         identity: Option<Identity>,
     ) -> Result<Arc<Connection>, Unavailable> {
-        let opened = timeout(self.timeout, self.open(identity.as_ref())).await;
+        // A program may take long to start, and each failure ends it.
+        let opened = timeout(self.timeout + 2 * attempts.pause(), self.open(identity.as_ref())).await;
         let (connection, error) = match opened {
             Ok(Ok(connection)) => {
                 if connection.is_stateless && self.has_header_arguments.load(Ordering::Relaxed) {
@@ -321,7 +324,9 @@ impl Upstream {
         match &self.target {
             Target::Program(program) => {
                 let transport = program.start(self.max_message_bytes).map_err(|error| failed(error.into()))?;
-                Connection::open(transport, &self.events, has_single_principal, self.timeout).await.map_err(failed)
+                Connection::open(transport, &self.events, has_single_principal, self.uses_sessions, self.timeout)
+                    .await
+                    .map_err(failed)
             }
             Target::Http { url, client, headers, credentials } => {
                 let mut headers = headers.clone();
@@ -340,7 +345,9 @@ impl Upstream {
                 let listener = (!has_single_principal).then(|| Arc::clone(&self.events) as Arc<dyn Listener>);
                 let http = HttpClient { client: client.clone(), listener };
                 let transport = StreamableHttpClientTransport::with_client(http, config);
-                match Connection::open(transport, &self.events, has_single_principal, self.timeout).await {
+                match Connection::open(transport, &self.events, has_single_principal, self.uses_sessions, self.timeout)
+                    .await
+                {
                     Err(error) if is_only_sse(client.get(url).headers(headers)).await => Err((ONLY_SSE, error)),
                     opened => opened.map_err(failed),
                 }
@@ -571,7 +578,7 @@ mod tests {
         let client = http_client().unwrap();
         let target = Target::Http { url: URL.to_owned(), client, headers: HeaderMap::new(), credentials: None };
         let handle = Server::empty("gateway", "1.0.0").handle();
-        Upstream::new(Prefix::new("up").unwrap(), target, false, Duration::ZERO, 0, handle).0
+        Upstream::new(Prefix::new("up").unwrap(), target, (false, false), Duration::ZERO, 0, handle).0
     }
 
     /// An error with a cause.

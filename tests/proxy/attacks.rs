@@ -202,7 +202,22 @@ async fn templates_match_nothing_of_another_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_responses_fail_their_call() {
     type Attack = (&'static str, fn() -> Reply, &'static str);
-    let cases: [Attack; 23] = [
+    let cases: [Attack; 26] = [
+        (
+            "base64 for URLs without padding, with a line break",
+            || Reply::Result(json!({"content": [{"type": "image", "data": "--\n-_", "mimeType": "image/png"}]})),
+            r#""data": String("+++/")"#,
+        ),
+        (
+            "an image that is no base64",
+            || Reply::Result(json!({"content": [{"type": "image", "data": "%", "mimeType": "image/png"}]})),
+            "The upstream has sent content that is invalid.",
+        ),
+        (
+            "structured content that is null",
+            || Reply::Result(json!({"content": [], "structuredContent": null})),
+            r#"Object {"content": Array []}"#,
+        ),
         (
             "too large",
             || Reply::Result(json!({"content": [{"type": "text", "text": "x".repeat(2 << 20)}]})),

@@ -205,6 +205,27 @@ async fn connections_in_use_remain() {
     eventually!(client("new").call("up_a", ()).await.unwrap().text() == "done");
 }
 
+/// An attempt ends the program, so that each must last longer than the one before.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_may_take_longer_to_start_than_an_attempt() {
+    let script = format!("sleep 1; exec {}", env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]).timeout(Duration::from_millis(400));
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    let mut client = server.test_client(Revision::V2026_07_28);
+    eventually!(client.call("up_add", json!({"a": 1, "b": 2})).await.is_ok_and(|sum| sum.text() == "3"));
+}
+
+/// Some servers ask questions only in sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_opened_if_it_is_demanded() {
+    let fake = fake::start(|method, _| respond(method)).await;
+    let upstream = Upstream::http(url(&fake.address)).with_sessions();
+    let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
+    assert_eq!(server.test_client(Revision::V2026_07_28).call("up_a", ()).await.unwrap().text(), "done");
+    assert_eq!((fake.count("server/discover"), fake.count("initialize")), (0, 1));
+}
+
 /// A principal with new credentials has a new connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_connections_of_a_principal_leave_room_for_others() {

@@ -46,9 +46,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let name = default_name(args.name.as_deref(), &build)?;
     let clients = args.clients.select(&directories, "Which clients should no longer use the server?")?;
-    let mut removals = Vec::new();
+    let mut removals: Vec<(_, File, _, _)> = Vec::new();
     for client in clients {
         let (file, before) = client.read(args.clients.scope, &directories)?;
+        // Several clients may share a file.
+        if removals.iter().any(|(_, other, ..)| other.path == file.path) {
+            continue;
+        }
         if before.get(&name).is_none() {
             return Err(unknown(client, &file, &name, args.name.as_deref(), &before.names()));
         }

@@ -267,6 +267,14 @@ async fn one_server_has_the_tools_of_all_sources_within_the_scopes_of_its_caller
     }
     assert_eq!(gateway.call("unknown", "whoami", json!({})).await.0, 401);
 
+    // The log is written in the background.
+    let is_complete = |log: &str| log.matches("\"principal\"").count() >= calls.len();
+    let complete = async {
+        while !is_complete(&gateway.log()) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(30), complete).await;
     let log = gateway.log();
     let logged: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let logged = logged.iter().map(|event| &event["fields"]).filter(|fields| fields["principal"].is_string());

@@ -81,7 +81,8 @@ impl File {
         }
         let backup = self.back_up()?;
         self.check_unchanged()?;
-        new.persist(&self.real).map_err(|error| failed(error.error))?;
+        let persisted = if self.exists() { new.persist(&self.real) } else { new.persist_noclobber(&self.real) };
+        persisted.map_err(|error| failed(error.error))?;
         Ok(backup)
     }
 

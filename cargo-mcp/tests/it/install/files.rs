@@ -1,5 +1,7 @@
 //! The content of configuration files: installing and uninstalling change only the entry.
 
+use std::process::Stdio;
+
 use super::*;
 
 #[test]
@@ -89,6 +91,31 @@ fn reinstalling_succeeds_and_replacing_requires_force() {
     assert_eq!(home.snapshot(), before);
     home.install("cursor", &["--no-check", "--name", "another"]).expect_success();
     assert!(home.read(file("cursor")).contains("\"another\": {\n"));
+}
+
+/// The reader of the output may end first, as `head` does.
+#[test]
+fn a_closed_stdout_does_not_end_a_command() {
+    let home = Home::with(file("cursor"), "{}");
+    home.write(file("gemini"), "{}");
+    let hello = hello();
+    let args = ["install", "--no-check", "--client", "cursor,gemini", "--", &hello];
+    let mut process = home.command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    drop(process.stdout.take());
+    assert!(process.wait().expect("it ends").success());
+    for client in ["cursor", "gemini"] {
+        assert!(home.read(file(client)).contains(&hello), "{client}");
+    }
+}
+
+/// In a project, both have the same file.
+#[test]
+fn clients_may_share_a_file() {
+    let home = Home::with(".vscode/mcp.json", "{\"servers\": {\"other\": {}}}");
+    let args = ["uninstall", "--scope", "project", "--client", "vscode,vscode-insiders", "other"];
+    let output: CommandOutput = home.command(&args).current_dir(home.path("")).output().expect("it starts").into();
+    output.expect_success();
+    assert!(!home.read(".vscode/mcp.json").contains("other"));
 }
 
 #[test]

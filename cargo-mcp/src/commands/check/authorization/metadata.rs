@@ -83,13 +83,14 @@ async fn resource_metadata(
         return None;
     }
     let found = first_document(prober, locations).await;
-    let (code, message) = match (&found, link) {
-        (Ok(_), Some(_)) => return found.ok(),
-        (Ok(_), None) => (codes::NO_METADATA_LINK, "the challenge has no parameter `resource_metadata`"),
-        (Err(why), None) => (codes::NO_METADATA, why.as_str()),
-        (Err(why), Some(_)) => (codes::BAD_RESOURCE_METADATA, why.as_str()),
-    };
-    findings.add_to_server(code, message);
+    match (&found, link) {
+        (Ok(_), Some(_)) => {}
+        (Ok(_), None) => {
+            findings.add_to_server(codes::NO_METADATA_LINK, "the challenge has no parameter `resource_metadata`");
+        }
+        (Err(why), None) => findings.add_to_server(codes::NO_METADATA, why),
+        (Err(why), Some(_)) => findings.add_to_server(codes::BAD_RESOURCE_METADATA, why),
+    }
     found.ok()
 }
 
