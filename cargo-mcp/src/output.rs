@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 
 pub(crate) use anstyle::AnsiColor;
 
-/// Prints to stdout, with styles only where they are supported. Exits if the reader has closed the pipe.
+/// Prints to stdout, with styles only where they are supported.
 macro_rules! out {
     ($($arg:tt)*) => { $crate::output::print(format_args!($($arg)*)) };
 }
