@@ -120,10 +120,13 @@ impl Caller {
     }
 }
 
+fn is_recent(at: &Instant) -> bool {
+    at.elapsed() < ABANDONED_LIFETIME
+}
+
 impl SentCalls {
     /// Returns whether a question that names no call must be one of the caller of the newest call.
     fn are_of_one_caller(&mut self) -> bool {
-        let is_recent = |at: &Instant| at.elapsed() < ABANDONED_LIFETIME;
         self.abandoned.retain(|_, (_, at)| is_recent(at));
         let Some(last) = self.waiting.last() else { return false };
         let caller = Caller::of(&last.call.ctx);
@@ -152,6 +155,9 @@ impl Calls {
             waiting.retain(|SentRequest { id, call, has_response, .. }| {
                 let has_ended = call.questions.is_closed();
                 if has_ended && !has_response && !self.has_single_principal && !call.ctx.is_stdio() {
+                    if abandoned.len() >= MAX_ABANDONED {
+                        abandoned.retain(|_, (_, at)| is_recent(at));
+                    }
                     if abandoned.len() < MAX_ABANDONED {
                         abandoned.insert(id.clone(), (Caller::of(&call.ctx), Instant::now()));
                     } else {
