@@ -390,7 +390,7 @@ fn descriptions_of_tools_have_at_most_1024_characters() {
 }
 
 /// Each takes a part of the attention of a model.
-/// What a keyword that is left out would allow must not be rejected.
+/// Values that only a left-out keyword allows must not be rejected.
 #[test]
 fn keywords_are_left_out_with_those_that_depend_on_them() {
     for (schema, expected) in [

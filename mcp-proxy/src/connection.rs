@@ -213,6 +213,14 @@ impl<L: Listener> ClientHandler for Handler<L> {
     }
 }
 
+/// Returns how a connection is opened unless a session is demanded: with the newest revision that the upstream supports.
+pub(crate) fn newest() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::LATEST],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
 /// An open connection.
 pub(crate) struct Connection {
     pub(crate) peer: Peer<RoleClient>,
@@ -231,27 +239,18 @@ pub(crate) struct Connection {
 pub(crate) type ConnectError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Connection {
-    /// Opens a connection over a transport, in a session if `uses_sessions` is set or the upstream requires one.
-    /// `has_single_principal` is whether all its calls have the same one, and `limit` is how
+    /// Opens a connection over a transport. `has_single_principal` is whether all its calls have the same one, and `limit` is how
     /// long the upstream may take to respond to a request that belongs to no call.
     pub(crate) async fn open<T: Transport<RoleClient> + 'static, L: Listener>(
         transport: T,
         listener: &Arc<L>,
         has_single_principal: bool,
-        uses_sessions: bool,
+        lifecycle: ClientLifecycleMode,
         limit: Duration,
     ) -> Result<Self, ConnectError> {
         let (calls, pages) = (Arc::new(Calls::new(has_single_principal)), Arc::<Pages>::default());
         let tap = CallTransport::new(transport, &calls, listener);
         let handler = Handler { calls: Arc::clone(&calls), pages: Arc::clone(&pages), listener: Arc::clone(listener) };
-        let lifecycle = if uses_sessions {
-            ClientLifecycleMode::Initialize
-        } else {
-            ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::LATEST],
-                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-            }
-        };
         let running: RunningService<RoleClient, _> = handler.serve_with_lifecycle(tap, lifecycle).await?;
         let peer = running.peer().clone();
         peer.set_response_cache_config(rmcp::service::ClientCacheConfig::disabled()).await;

@@ -29,12 +29,14 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_runtime::{Handle, Server, auth::Identity, function::Entry};
+use rmcp::service::ClientLifecycleMode;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 
 use child::Program;
+use connection::newest;
 use convert::Prefix;
 use upstream::Target;
 
@@ -61,7 +63,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub struct Upstream {
     target: Target,
     is_per_caller: bool,
-    uses_sessions: bool,
+    lifecycle: ClientLifecycleMode,
     timeout: Duration,
     max_message_bytes: usize,
     problems: Vec<String>,
@@ -70,7 +72,7 @@ pub struct Upstream {
 impl Upstream {
     fn new(target: Target, problems: Vec<String>) -> Self {
         let (timeout, max_message_bytes) = (Duration::from_secs(10), 16 * 1024 * 1024);
-        Self { target, is_per_caller: false, uses_sessions: false, timeout, max_message_bytes, problems }
+        Self { target, is_per_caller: false, lifecycle: newest(), timeout, max_message_bytes, problems }
     }
 
     /// Creates an upstream that is reached over HTTP. Redirects are not followed.
@@ -184,7 +186,7 @@ impl Upstream {
     /// Opens a session of 2025-11-25 or an earlier revision, although the upstream may support a revision without sessions. Some
     /// servers, such as those of FastMCP 4, ask questions only in sessions.
     pub fn with_sessions(mut self) -> Self {
-        self.uses_sessions = true;
+        self.lifecycle = ClientLifecycleMode::Initialize;
         self
     }
 
@@ -220,16 +222,10 @@ impl Upstream {
         let (Some(prefix), []) = (valid, &*self.problems) else {
             return Err(Error::new(self.problems.join("\n")));
         };
-        let Self { target, is_per_caller, uses_sessions, timeout: limit, max_message_bytes, .. } = self;
+        let Self { target, is_per_caller, lifecycle, timeout: limit, max_message_bytes, .. } = self;
         let handle = server.handle();
-        let (upstream, changes) = upstream::Upstream::new(
-            prefix,
-            target,
-            (is_per_caller, uses_sessions),
-            limit,
-            max_message_bytes,
-            handle.clone(),
-        );
+        let (upstream, changes) =
+            upstream::Upstream::new(prefix, target, is_per_caller, lifecycle, limit, max_message_bytes, handle.clone());
         let lists = read(&upstream).await;
         if lists.is_none()
             && let Some(mistake) = upstream.mistake().await
@@ -408,7 +404,7 @@ mod tests {
         let handle = Server::empty("gateway", "1.0.0").handle();
         let prefix = Prefix::new("up").unwrap();
         let (upstream, _changes) =
-            upstream::Upstream::new(prefix, target, (false, false), Duration::ZERO, 0, handle.clone());
+            upstream::Upstream::new(prefix, target, false, newest(), Duration::ZERO, 0, handle.clone());
         let mut refresh = Refresh {
             upstream,
             tag: String::new(),

@@ -192,7 +192,7 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
     use super::*;
-    use crate::connection::Connection;
+    use crate::connection::{Connection, newest};
 
     /// Sends messages to a test, and receives those of the test.
     struct Channels(UnboundedSender<Value>, UnboundedReceiver<Value>);
@@ -257,7 +257,7 @@ mod tests {
         };
         let discovered = async {
             let transport = Channels(sent, received);
-            let connection = Connection::open(transport, &listener, true, false, Duration::MAX).await.unwrap();
+            let connection = Connection::open(transport, &listener, true, newest(), Duration::MAX).await.unwrap();
             discover(&connection.peer, Duration::from_secs(60), &*listener).await;
         };
         let (pauses, ()) = tokio::join!(server, discovered);
@@ -304,7 +304,7 @@ mod tests {
             };
             let subscribed = async {
                 let transport = Channels(sent, received);
-                let connection = Connection::open(transport, &listener, true, false, Duration::MAX).await.unwrap();
+                let connection = Connection::open(transport, &listener, true, newest(), Duration::MAX).await.unwrap();
                 connection.subscriptions.subscribe(URI, &listener).await.unwrap();
                 connection
             };

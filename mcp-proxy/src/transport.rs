@@ -97,7 +97,7 @@ struct SentCalls {
     /// The requests of the calls that wait, in the order of their start. The server limits their number.
     waiting: Vec<SentRequest>,
     /// The callers of requests that have ended without a response, and when: the upstream may still ask their questions.
-    abandoned: HashMap<RequestId, (Option<Caller>, Instant)>,
+    abandoned: HashMap<RequestId, (Option<KnownCaller>, Instant)>,
     /// When there were last more than [`MAX_ABANDONED`].
     lost_callers: Option<Instant>,
 }
@@ -111,9 +111,9 @@ struct SentRequest {
 
 /// A caller that is known to be the same for two calls: a principal, or the client of a server over stdio.
 #[derive(PartialEq)]
-struct Caller(Option<String>);
+struct KnownCaller(Option<String>);
 
-impl Caller {
+impl KnownCaller {
     /// Returns the caller. Clients over HTTP without a principal are different clients.
     fn of(ctx: &Context) -> Option<Self> {
         (ctx.is_stdio() || ctx.principal().is_some()).then(|| Self(ctx.principal().map(str::to_owned)))
@@ -129,14 +129,14 @@ impl SentCalls {
     fn are_of_one_caller(&mut self) -> bool {
         self.abandoned.retain(|_, (_, at)| is_recent(at));
         let Some(last) = self.waiting.last() else { return false };
-        let caller = Caller::of(&last.call.ctx);
-        let is_same = |other: &Option<Caller>| caller.is_some() && caller == *other;
+        let caller = KnownCaller::of(&last.call.ctx);
+        let is_same = |other: &Option<KnownCaller>| caller.is_some() && caller == *other;
         !self.lost_callers.as_ref().is_some_and(is_recent)
             && self.abandoned.values().all(|(caller, _)| is_same(caller))
             && self
                 .waiting
                 .iter()
-                .all(|sent| Arc::ptr_eq(&sent.call, &last.call) || is_same(&Caller::of(&sent.call.ctx)))
+                .all(|sent| Arc::ptr_eq(&sent.call, &last.call) || is_same(&KnownCaller::of(&sent.call.ctx)))
     }
 }
 
@@ -159,7 +159,7 @@ impl Calls {
                         abandoned.retain(|_, (_, at)| is_recent(at));
                     }
                     if abandoned.len() < MAX_ABANDONED {
-                        abandoned.insert(id.clone(), (Caller::of(&call.ctx), Instant::now()));
+                        abandoned.insert(id.clone(), (KnownCaller::of(&call.ctx), Instant::now()));
                     } else {
                         *lost_callers = Some(Instant::now());
                     }

@@ -16,6 +16,7 @@ use mcp_runtime::{Context, Fault, Handle, ask::UrlElicitation, auth::Identity};
 use rmcp::{
     ErrorData, ServiceError,
     model::{ClientRequest, ErrorCode, InputResponses, ServerResult},
+    service::ClientLifecycleMode,
     transport::streamable_http_client::{
         StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
     },
@@ -76,7 +77,8 @@ pub(crate) struct Upstream {
     pub(crate) target: Target,
     /// Whether each principal has a connection of its own.
     is_per_caller: bool,
-    uses_sessions: bool,
+    /// Whether a session is opened, and with which revision.
+    lifecycle: ClientLifecycleMode,
     /// How long connecting, reading the lists and subscribing to their changes may take.
     pub(crate) timeout: Duration,
     max_message_bytes: usize,
@@ -171,7 +173,8 @@ impl Upstream {
     pub(crate) fn new(
         prefix: Prefix,
         target: Target,
-        (is_per_caller, uses_sessions): (bool, bool),
+        is_per_caller: bool,
+        lifecycle: ClientLifecycleMode,
         timeout: Duration,
         max_message_bytes: usize,
         handle: Handle,
@@ -187,7 +190,7 @@ impl Upstream {
             prefix,
             target,
             is_per_caller,
-            uses_sessions,
+            lifecycle,
             timeout,
             max_message_bytes,
             has_header_arguments,
@@ -208,7 +211,12 @@ impl Upstream {
             let may_end = |other| own < MAX_OWN_CONNECTIONS || !is_other(other);
             let unused = pool.iter().filter(|(key, slot)| key.is_some() && may_end(key) && Slot::is_unused(slot));
             let unused = unused.min_by_key(|(other, slot)| (is_other(other), *lock(&slot.last_used)));
-            let unused = unused.map(|(key, _)| key.clone()).ok_or(Unavailable("too many callers use it"))?;
+            let reason = if own < MAX_OWN_CONNECTIONS {
+                "too many callers use it"
+            } else {
+                "this caller uses too many credentials"
+            };
+            let unused = unused.map(|(key, _)| key.clone()).ok_or(Unavailable(reason))?;
             pool.remove(&unused);
         }
         let slot = pool.entry(key).or_default();
@@ -256,7 +264,7 @@ impl Upstream {
         identity: Option<Identity>,
     ) -> Result<Arc<Connection>, Unavailable> {
         // A program may take long to start, and each failure ends it.
-        let opened = timeout(self.timeout + 2 * attempts.pause(), self.open(identity.as_ref())).await;
+        let opened = timeout(self.timeout.saturating_add(2 * attempts.pause()), self.open(identity.as_ref())).await;
         let (connection, error) = match opened {
             Ok(Ok(connection)) => {
                 if connection.is_stateless && self.has_header_arguments.load(Ordering::Relaxed) {
@@ -324,7 +332,7 @@ impl Upstream {
         match &self.target {
             Target::Program(program) => {
                 let transport = program.start(self.max_message_bytes).map_err(|error| failed(error.into()))?;
-                Connection::open(transport, &self.events, has_single_principal, self.uses_sessions, self.timeout)
+                Connection::open(transport, &self.events, has_single_principal, self.lifecycle.clone(), self.timeout)
                     .await
                     .map_err(failed)
             }
@@ -345,8 +353,14 @@ impl Upstream {
                 let listener = (!has_single_principal).then(|| Arc::clone(&self.events) as Arc<dyn Listener>);
                 let http = HttpClient { client: client.clone(), listener };
                 let transport = StreamableHttpClientTransport::with_client(http, config);
-                match Connection::open(transport, &self.events, has_single_principal, self.uses_sessions, self.timeout)
-                    .await
+                match Connection::open(
+                    transport,
+                    &self.events,
+                    has_single_principal,
+                    self.lifecycle.clone(),
+                    self.timeout,
+                )
+                .await
                 {
                     Err(error) if is_only_sse(client.get(url).headers(headers)).await => Err((ONLY_SSE, error)),
                     opened => opened.map_err(failed),
@@ -578,7 +592,16 @@ mod tests {
         let client = http_client().unwrap();
         let target = Target::Http { url: URL.to_owned(), client, headers: HeaderMap::new(), credentials: None };
         let handle = Server::empty("gateway", "1.0.0").handle();
-        Upstream::new(Prefix::new("up").unwrap(), target, (false, false), Duration::ZERO, 0, handle).0
+        Upstream::new(
+            Prefix::new("up").unwrap(),
+            target,
+            false,
+            ClientLifecycleMode::Initialize,
+            Duration::ZERO,
+            0,
+            handle,
+        )
+        .0
     }
 
     /// An error with a cause.

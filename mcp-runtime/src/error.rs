@@ -301,7 +301,7 @@ fn capability_names(capabilities: &serde_json::Value) -> String {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildError {
-    /// What is not possible.
+    /// The beginning of the message: the action that has failed.
     what: &'static str,
     problems: Vec<String>,
 }

@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     eventually,
-    fake::{self, Reply, lists, tool},
+    fake::{self, Fake, Reply, lists, tool},
     gateway, serve, url,
 };
 
@@ -179,17 +179,22 @@ async fn callers_without_a_connection_make_room() {
     }
 }
 
-/// A connection that a call uses is not closed for another caller.
-#[tokio::test(flavor = "multi_thread")]
-async fn connections_in_use_remain() {
+/// Starts a server with the tools `a`, and `late`, whose calls wait for a permit.
+async fn late_tool() -> (Fake, Arc<Semaphore>) {
     let signal = Arc::new(Semaphore::new(0));
     let late = Arc::clone(&signal);
-    let fake = fake::start(move |method, params| match (method, params["name"].as_str()) {
+    let respond = move |method: &str, params: &Value| match (method, params["name"].as_str()) {
         ("tools/call", Some("late")) => Reply::Late(Arc::clone(&late), json!({"content": []})),
         ("tools/call", _) => respond(method),
         _ => lists(method, json!([tool("a"), tool("late")])),
-    })
-    .await;
+    };
+    (fake::start(respond).await, signal)
+}
+
+/// A connection that a call uses is not closed for another caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_in_use_remain() {
+    let (fake, signal) = late_tool().await;
     let upstream = Upstream::http(url(&fake.address)).per_caller();
     let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
     let client = |name: &str| server.test_client(Revision::V2025_11_25).with_extension(Identity::new(name));
@@ -220,7 +225,7 @@ async fn a_program_may_take_longer_to_start_than_an_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_opened_if_it_is_demanded() {
     let fake = fake::start(|method, _| respond(method)).await;
-    let upstream = Upstream::http(url(&fake.address)).with_sessions();
+    let upstream = Upstream::http(url(&fake.address)).with_sessions().timeout(Duration::MAX);
     let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
     assert_eq!(server.test_client(Revision::V2026_07_28).call("up_a", ()).await.unwrap().text(), "done");
     assert_eq!((fake.count("server/discover"), fake.count("initialize")), (0, 1));
@@ -229,14 +234,7 @@ async fn a_session_is_opened_if_it_is_demanded() {
 /// A principal with new credentials has a new connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_connections_of_a_principal_leave_room_for_others() {
-    let signal = Arc::new(Semaphore::new(0));
-    let late = Arc::clone(&signal);
-    let fake = fake::start(move |method, params| match (method, params["name"].as_str()) {
-        ("tools/call", Some("late")) => Reply::Late(Arc::clone(&late), json!({"content": []})),
-        ("tools/call", _) => respond(method),
-        _ => lists(method, json!([tool("a"), tool("late")])),
-    })
-    .await;
+    let (fake, signal) = late_tool().await;
     let upstream = Upstream::http(url(&fake.address)).headers_for(async |_| Ok::<_, &str>(HeaderMap::new()));
     let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap().build().unwrap();
     let client = |name: &str, token: usize| {
@@ -247,7 +245,7 @@ async fn the_connections_of_a_principal_leave_room_for_others() {
     let calls: Vec<_> = busy.iter_mut().map(|it| it.send_request("tools/call", json!({"name": "up_late"}))).collect();
     eventually!(fake.count("tools/call") == 8);
     let refused = client("bob", 8).call("up_a", ()).await.unwrap().text();
-    assert!(refused.contains("too many callers use it"), "{refused}");
+    assert!(refused.contains("this caller uses too many credentials"), "{refused}");
     assert_eq!(client("ada", 8).call("up_a", ()).await.unwrap().text(), "done");
     signal.add_permits(8);
     for (client, call) in busy.iter_mut().zip(calls) {

@@ -46,19 +46,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let name = default_name(args.name.as_deref(), &build)?;
     let clients = args.clients.select(&directories, "Which clients should no longer use the server?")?;
-    let mut removals: Vec<(_, File, _, _)> = Vec::new();
+    let mut removals = Vec::new();
     for client in clients {
         let (file, before) = client.read(args.clients.scope, &directories)?;
-        // Several clients may share a file.
-        if removals.iter().any(|(_, other, ..)| other.path == file.path) {
-            continue;
-        }
         if before.get(&name).is_none() {
             return Err(unknown(client, &file, &name, args.name.as_deref(), &before.names()));
         }
         let after = before.set(&name, None).map_err(|error| invalid(&file.path, &error))?;
         removals.push((client, file, before, after));
     }
+    // The editions of VS Code share the file of a project.
+    removals.dedup_by(|(_, file, ..), (_, other, ..)| file.path == other.path);
     for (client, file, before, after) in removals {
         if args.clients.dry_run {
             file.print_diff(&before.masked(), &after.masked());

@@ -315,7 +315,8 @@ impl BuiltServer {
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
         self.engine.check_name().await?;
         let (reader, writer) = stdio.into_streams()?;
-        let stop = transport::shutdown_signal(self.engine.profile.limits.grace_period + self.engine.shutdown_margin());
+        let limit = self.engine.profile.limits.grace_period.saturating_add(self.engine.shutdown_margin());
+        let stop = transport::shutdown_signal(limit);
         let served = transport::serve(Connection::over_stdio(Arc::clone(&self.engine)), reader, writer, stop).await;
         self.engine.flush_changes().await;
         served

@@ -13,15 +13,14 @@ use crate::{
     cluster::replica::Replica,
     engine::{InputResponse, Session, SessionChange, SessionMessage, Slot},
     handler::ClientProgress,
-    random,
 };
 
 /// The kind of the messages between replicas about sessions.
 pub(super) const SESSION_MESSAGES: &str = "session";
 
-/// The maximum number of attempts to change a session that other replicas keep changing, and the longest pause between two.
-const MAX_ATTEMPTS: usize = 16;
-const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(20);
+/// The maximum number of attempts to change a session that other replicas keep changing. A replica makes one change of a
+/// session at a time, so each failure means that another replica has succeeded.
+const MAX_ATTEMPTS: usize = 64;
 
 /// The size of the sample of a peer's sessions from which the longest unused sessions are evicted.
 const EVICTION_SAMPLE: usize = 64;
@@ -221,12 +220,7 @@ impl SessionStore {
                     return Ok(true);
                 }
                 None if !self.refresh(session).await? => return Ok(false),
-                // Another replica may have as many changes to write.
-                None => {
-                    let mut share = [0];
-                    random::fill(&mut share);
-                    tokio::time::sleep(MAX_CONFLICT_PAUSE * u32::from(share[0]) / 255).await;
-                }
+                None => {}
             }
         }
         Err(BackendError::Unavailable("the record of a session changes too often".to_owned()))

@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use super::{
+    headers::Header,
     options::HttpOptions,
-    request::Header,
     response::{self, HttpResponse},
 };
 use crate::{

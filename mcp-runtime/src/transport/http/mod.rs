@@ -9,6 +9,7 @@
 mod authorization;
 mod endpoint;
 mod guard;
+mod headers;
 mod legacy;
 mod limits;
 mod options;

@@ -8,8 +8,9 @@ use memchr::memchr;
 use super::{
     authorization,
     endpoint::Endpoint,
+    headers::{SESSION, VERSION},
     limits::too_many_unread,
-    request::{HttpRequestSource, SESSION, VERSION},
+    request::HttpRequestSource,
     request_body::{self, ReceivedBody, RequestBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},

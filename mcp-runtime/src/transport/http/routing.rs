@@ -10,8 +10,9 @@ use http::{
 
 use super::{
     endpoint::Endpoint,
+    headers::{Header, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded},
     peers::Peer,
-    request::{Header, HttpRequestSource, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded},
+    request::HttpRequestSource,
     response::{self, HttpResponse},
     session::{ActiveSession, HttpSession, Lookup},
     sse::{

@@ -21,7 +21,8 @@ use crate::{
     stdx::until_panic,
     transport::http::{
         endpoint::Endpoint,
-        request::{Header, HttpRequestSource, is_json},
+        headers::{Header, is_json},
+        request::HttpRequestSource,
         request_body::{self, RequestBody, linger},
         response::{self, HttpResponse},
     },
