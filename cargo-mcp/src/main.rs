@@ -18,6 +18,7 @@ mod raw_connection;
 mod refusal;
 mod revision;
 mod session;
+mod signals;
 mod sse;
 mod table;
 mod target;
@@ -28,7 +29,7 @@ use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, signals::interrupt};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_from(without_subcommand(std::env::args_os()));
@@ -80,22 +81,22 @@ impl Cli {
     fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::App(args) => block_on(commands::app::run(args)),
-            Command::Bundle(args) => block_on(commands::bundle::run(args)),
+            Command::Bundle(args) => block_on(interruptible(commands::bundle::run(args))),
             Command::Call(args) => block_on(commands::call::run(args)),
-            Command::Check(args) => block_on(commands::check::run(args)),
+            Command::Check(args) => block_on(interruptible(commands::check::run(args))),
             Command::Complete(args) => block_on(commands::complete::run(args)),
             Command::Completions(args) => commands::completions::run(args, &Self::command()),
             Command::Dev(args) => block_on(commands::dev::run(args)),
             Command::Inspect(args) => block_on(commands::inspect::run(args)),
-            Command::Install(args) => block_on(commands::install::run(args)),
+            Command::Install(args) => block_on(interruptible(commands::install::run(args))),
             Command::List(args) => block_on(commands::list::run(args)),
-            Command::Lock(args) => block_on(commands::lock::run(args)),
-            Command::Login(args) => block_on(commands::login::run(args)),
+            Command::Lock(args) => block_on(interruptible(commands::lock::run(args))),
+            Command::Login(args) => block_on(interruptible(commands::login::run(args))),
             Command::Logout(args) => commands::login::run_logout(&args),
             Command::New(args) => commands::new::run(args),
             Command::Prompt(args) => block_on(commands::prompt::run(args)),
             Command::Read(args) => block_on(commands::read::run(args)),
-            Command::Types(args) => block_on(commands::types::run(args)),
+            Command::Types(args) => block_on(interruptible(commands::types::run(args))),
             Command::Uninstall(args) => commands::uninstall::run(args),
         }
     }
@@ -104,6 +105,16 @@ impl Cli {
 /// Removes the `mcp` that cargo passes on: `cargo-mcp mcp list` becomes `cargo-mcp list`.
 fn without_subcommand(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     args.enumerate().filter(|(index, arg)| !(*index == 1 && arg == "mcp")).map(|(_, arg)| arg)
+}
+
+/// Runs a command until a signal arrives. Dropping its future ends the programs that it has started, and deletes its temporary
+/// files. Until it first waits, such as while cargo builds, signals end the process.
+async fn interruptible(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::select! {
+        biased;
+        result = command => result,
+        () = interrupt() => Err(Failure::interrupted()),
+    }
 }
 
 /// Runs a future to completion on the current thread.

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::{Deref, DerefMut},
     pin::Pin,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -93,29 +94,61 @@ impl Observations {
     }
 }
 
+/// A process that is killed with its descendants when this is dropped.
+pub(crate) struct Process(Box<dyn ChildWrapper>);
+
+impl Process {
+    /// Starts a program in a new process group: Ctrl-C does not reach it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program cannot be started.
+    pub(crate) fn start(command: Command) -> io::Result<Self> {
+        let mut wrapped = CommandWrap::from(command);
+        wrapped.wrap(KillOnDrop);
+        #[cfg(unix)]
+        wrapped.wrap(process_wrap::tokio::ProcessGroup::leader());
+        wrapped.spawn().map(Self)
+    }
+}
+
+impl Deref for Process {
+    type Target = dyn ChildWrapper;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.start_kill();
+    }
+}
+
 /// The transport to a program that this process started.
 pub(crate) struct Program {
     // Declared before the process, so that the pipes are closed first.
     pipes: AsyncRwTransport<RoleClient, ObservedStdout, ChildStdin>,
-    process: Box<dyn ChildWrapper>,
+    process: Process,
     /// Prints what the program writes to stderr.
     log: Option<JoinHandle<()>>,
     observer: ProcessObserver,
 }
 
 impl Program {
-    /// Starts a program in a new process group: Ctrl-C does not reach it, and its descendants are killed with it.
-    ///
     /// # Errors
     ///
-    /// Returns an error if the program cannot be started.
+    /// Fails as [`Process::start`] does.
     pub(crate) fn start(mut command: Command, observer: ProcessObserver) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(server_stderr());
-        let mut wrapped = CommandWrap::from(command);
-        wrapped.wrap(KillOnDrop);
-        #[cfg(unix)]
-        wrapped.wrap(process_wrap::tokio::ProcessGroup::leader());
-        let mut process = wrapped.spawn()?;
+        let mut process = Process::start(command)?;
         let pipes = (process.stdout().take(), process.stdin().take());
         let (Some(output), Some(input)) = pipes else {
             return Err(io::Error::other("stdin and stdout are not piped"));
@@ -138,12 +171,6 @@ impl Program {
             }
             Ok(Err(_)) | Err(_) => false,
         }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.process.start_kill();
     }
 }
 

@@ -17,13 +17,14 @@ use reqwest::{
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{ChildStdin, ChildStdout, Command},
     time::timeout,
 };
 
 use crate::{
     failure::Failure,
     http_client::{http_client, parse_headers, read_body},
+    program::Process,
     revision::Revision,
     sse::EventReader,
     target::Target,
@@ -70,13 +71,13 @@ impl RawConnection {
             Target::Program { program, args, env, .. } => {
                 let mut command = Command::new(program);
                 command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
-                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-                let mut child = command.spawn().map_err(|error| {
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                let mut child = Process::start(command).map_err(|error| {
                     Failure::connection(format_args!("cannot run `{}`: {error}", program.display()))
                 })?;
-                let stdin = child.stdin.take();
-                let output = child.stdout.take().map(BufReader::new);
-                let stderr = child.stderr.take().map(collect_tail).unwrap_or_default();
+                let stdin = child.stdin().take();
+                let output = child.stdout().take().map(BufReader::new);
+                let stderr = child.stderr().take().map(collect_tail).unwrap_or_default();
                 Ok(Self::Program(ProgramConnection { child, stdin, output, stderr, stray_lines: Vec::new() }))
             }
             Target::Url { url, headers } => Ok(Self::Http(HttpConnection::new(url, headers)?)),
@@ -127,7 +128,7 @@ impl RawConnection {
         program.stdin = None;
         let exited = timeout(time, program.child.wait()).await.is_ok();
         if !exited {
-            let _ = program.child.kill().await;
+            let _ = Box::into_pin(program.child.kill()).await;
         }
         exited
     }
@@ -160,7 +161,7 @@ const MAX_STDERR_BYTES: usize = 8192;
 
 /// A program that exchanges lines over pipes.
 pub(crate) struct ProgramConnection {
-    child: Child,
+    child: Process,
     stdin: Option<ChildStdin>,
     output: Option<BufReader<ChildStdout>>,
     /// The end of its output on stderr.

@@ -19,6 +19,7 @@ use crate::{
     host::{Host, HostArgs},
     program::ProcessObserver,
     refusal::Refusal,
+    signals::interrupt,
     target::{Target, TargetArgs},
 };
 
@@ -103,13 +104,6 @@ pub(crate) async fn with<T>(
     let _ = session.connection.close_with_timeout(close_timeout).await;
     host.restore_terminal();
     result
-}
-
-/// Waits for Ctrl-C.
-pub(crate) async fn interrupt() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
-    }
 }
 
 impl Session {

@@ -27,6 +27,9 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of unused connections to a host.
 const MAX_IDLE: usize = 8;
+/// The time for which an unused connection is kept. Node.js, uvicorn and Apache close theirs after 5 s, and a call that is
+/// sent at that moment fails.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// The maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
 /// The maximum number of characters of the body of an error, or of a header, and of bytes of the arguments for the next page, in a result.
@@ -58,7 +61,7 @@ impl Client {
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(tcp);
         let mut builder = HttpClient::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).pool_max_idle_per_host(MAX_IDLE);
+        builder.pool_timer(TokioTimer::new()).pool_max_idle_per_host(MAX_IDLE).pool_idle_timeout(IDLE_TIMEOUT);
         let http = builder.build(connector);
         Ok(Self { http, headers: HeaderMap::new(), authenticate: None, shape: None, response_limit: 0 })
     }
@@ -270,7 +273,43 @@ fn causes(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
     use super::*;
+
+    #[tokio::test]
+    async fn connections_that_the_service_may_close_at_any_moment_are_not_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, address) = (Client::new().unwrap(), listener.local_addr().unwrap());
+        let url: Uri = format!("http://{address}/").parse().unwrap();
+        let serve = async {
+            let mut streams = Vec::new();
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+                streams.push(stream);
+            }
+            std::future::pending().await
+        };
+        let call = async {
+            client.http.get(url.clone()).await.unwrap();
+            // The connection returns to the pool after the response.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(5)).await;
+            tokio::time::resume();
+            let second = tokio::time::timeout(Duration::from_secs(10), client.http.get(url)).await;
+            second.expect("a new connection").unwrap();
+        };
+        tokio::select! {
+            () = call => {}
+            () = serve => {}
+        }
+    }
 
     #[test]
     fn redirects_stay_at_their_origin() {

@@ -43,6 +43,9 @@ use crate::{
 const MAX_CONNECTIONS: usize = 64;
 /// How many connections a principal has at the same time whose credentials change, such as with each access token.
 const MAX_OWN_CONNECTIONS: usize = 8;
+/// The time for which an unused HTTP connection is kept. Node.js, uvicorn and Apache close theirs after 5 s, and a call that
+/// is sent at that moment fails.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// The maximum length of an error message of the upstream.
 const MAX_ERROR_LENGTH: usize = 4096;
 
@@ -543,7 +546,8 @@ impl From<Failure> for Fault {
 pub(crate) fn http_client() -> Result<reqwest::Client, Error> {
     // For `https://`. Fails if the program has chosen another provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let client = builder.pool_idle_timeout(IDLE_TIMEOUT).build();
     client.map_err(|error| Error::new(format!("the HTTP client cannot be created: {error}")))
 }
 
@@ -583,6 +587,7 @@ mod tests {
 
     use mcp_runtime::Server;
     use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -634,6 +639,35 @@ mod tests {
         let upstream = upstream();
         upstream.events.unsubscribed();
         timeout(Duration::from_secs(1), upstream.events.resubscribe.notified()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn connections_that_the_upstream_may_close_at_any_moment_are_not_used() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, url) = (http_client().unwrap(), format!("http://{}", listener.local_addr().unwrap()));
+        let serve = async {
+            let mut streams = Vec::new();
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+                streams.push(stream);
+            }
+            std::future::pending().await
+        };
+        let call = async {
+            client.get(&url).send().await.unwrap().bytes().await.unwrap();
+            // The connection returns to the pool after the response.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(5)).await;
+            tokio::time::resume();
+            client.get(&url).timeout(Duration::from_secs(10)).send().await.expect("a new connection");
+        };
+        tokio::select! {
+            () = call => {}
+            () = serve => {}
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use crate::{
     client::with_stored_token,
     failure::Failure,
-    session::interrupt,
+    signals::interrupt,
     target::{Target, TargetArgs},
     temporary,
 };

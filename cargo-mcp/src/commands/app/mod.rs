@@ -17,7 +17,8 @@ use crate::{
     host::HostArgs,
     output::{errln, escape_line, outln},
     pages,
-    session::{NamedServer, Session, SessionArgs, interrupt, with},
+    session::{NamedServer, Session, SessionArgs, with},
+    signals::interrupt,
     temporary::private_directory_in,
 };
 

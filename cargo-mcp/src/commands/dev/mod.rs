@@ -22,16 +22,12 @@ use std::{
 use inquire::InquireError;
 use tokio::sync::mpsc;
 
-use self::{
-    builder::Builder,
-    process::{LaunchConfig, ShutdownSignals},
-    proxy::ProxyConfig,
-    sources::Sources,
-};
+use self::{builder::Builder, process::LaunchConfig, proxy::ProxyConfig, sources::Sources};
 use crate::{
     arguments::elicit::in_terminal,
     failure::Failure,
     output::{AnsiColor, Style, errln},
+    signals::ShutdownSignals,
     target::pair,
     temporary,
     workspace::{BuildArgs, Workspace},

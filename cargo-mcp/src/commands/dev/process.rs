@@ -7,15 +7,13 @@ use std::{
     time::Duration,
 };
 
-#[cfg(unix)]
-use futures_util::future::select_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
     time::timeout,
 };
 
-use crate::{failure::Failure, output::outln};
+use crate::{failure::Failure, output::outln, signals::ShutdownSignals};
 
 /// The time that a process has to exit after its input closed, and again after it was asked to terminate.
 pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -133,46 +131,6 @@ pub(super) fn describe_exit(status: io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
-    }
-}
-
-/// Receives the signals that ask this process to exit: interrupt, terminate and hang-up.
-pub(super) struct ShutdownSignals {
-    #[cfg(unix)]
-    signals: [tokio::signal::unix::Signal; 3],
-}
-
-impl ShutdownSignals {
-    /// Installs the signal handlers.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a handler cannot be installed.
-    #[cfg(unix)]
-    pub(super) fn install() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        let signals =
-            [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?];
-        Ok(Self { signals })
-    }
-
-    /// Does nothing: Ctrl-C needs no handler in advance.
-    #[cfg(not(unix))]
-    pub(super) fn install() -> std::io::Result<Self> {
-        Ok(Self {})
-    }
-
-    /// Waits for the next signal.
-    #[cfg(unix)]
-    pub(super) async fn recv(&mut self) {
-        select_all(self.signals.each_mut().map(|signal| Box::pin(signal.recv()))).await;
-    }
-
-    /// Waits for Ctrl-C.
-    #[cfg(not(unix))]
-    pub(super) async fn recv(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
     }
 }
 

@@ -23,10 +23,13 @@ use super::{
     Reporter,
     builder::{BuildEvent, Executables},
     message::{BuildId, Generation},
-    process::{EXIT_TIMEOUT, LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, end, terminate},
+    process::{EXIT_TIMEOUT, LaunchConfig, ProcessGroup, describe_exit, end, terminate},
     proxy::{self, Effect, Event, Proxy, ProxyConfig},
 };
-use crate::output::{forward, server_stderr};
+use crate::{
+    output::{forward, server_stderr},
+    signals::ShutdownSignals,
+};
 
 /// The number of lines from each side that may wait to be processed.
 const QUEUED_LINES: usize = 64;

@@ -113,7 +113,7 @@ impl File {
             return Ok(());
         }
         Err(Failure::usage(format_args!("`{}` was changed by another program in the meantime", self.path.display()))
-            .help("run the command again; nothing was changed"))
+            .help("run the command again; the file was not changed"))
     }
 
     /// Copies the file to the first free name next to it. Returns the last copy instead if that is identical.
@@ -166,7 +166,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format_args!("cannot write `{}`: {error}", path.display()))
-        .help("nothing was changed; `--dry-run` shows the changes, to be made manually")
+        .help("the file was not changed; `--dry-run` shows the changes, to be made manually")
 }
 
 #[cfg(all(test, unix))]

@@ -1,9 +1,12 @@
 //! Edits TOML with `toml_edit`, which keeps comments and order.
 
 use serde_json::Value;
-use toml_edit::{DocumentMut, Item, Table, TableLike, Value as Toml};
+use toml_edit::{DocumentMut, Item, RawString, Table, TableLike, Value as Toml};
 
 use super::entry::{DocumentError, Entry, is_secret};
+
+/// The end of the header of a table that is removed without the comments above it.
+const REMOVED: &str = "# removed by cargo-mcp";
 
 /// Parses TOML.
 ///
@@ -40,9 +43,17 @@ pub(super) fn set(text: &str, object: &str, name: &str, entry: Option<&Entry>) -
             let table: Table = entry.0.iter().map(|(key, value)| (key, toml(value))).collect();
             servers.insert(name, Item::Table(table));
         }
-        (_, None) => drop(servers.remove(name)),
+        (_, None) => match servers.get_mut(name).and_then(Item::as_table_mut) {
+            // The comments above the entry may be about what follows, or about the whole file.
+            Some(server) if server.decor().prefix().and_then(RawString::as_str).is_some_and(|it| it.contains('#')) => {
+                server.clear();
+                server.decor_mut().set_suffix(REMOVED);
+            }
+            _ => drop(servers.remove(name)),
+        },
     }
     let written = tree.to_string();
+    let written: String = written.split_inclusive('\n').filter(|line| !line.trim_end().ends_with(REMOVED)).collect();
     Some(if text.contains("\r\n") { written.replace('\n', "\r\n") } else { written })
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use super::{ELICITATION_REVISIONS, call, call_script};
@@ -112,13 +112,47 @@ fn the_result_of_a_task_is_printed() {
     });
 }
 
+/// Also of commands that receive no output of the server on stderr, and of wrappers such as `sh` and `npx`.
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_the_server_and_what_it_has_started() {
+    let commands =
+        [&["check"][..], &["lock"], &["types"], &["list"], &["install", "--client=cursor", "--force", "--name=it"]];
+    let rows = commands.iter().flat_map(|command| ["INT", "TERM", "HUP"].map(|signal| (command, signal)));
+    for_each_at_once(rows, |(command, signal)| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let fifo = directory.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo starts").success());
+        // Until then, the command has begun to wait for the server.
+        let server = format!("(sleep 1; echo started; exec sleep 60) > {} & wait", fifo.display());
+        let args = [command, &["--", "sh", "-c", &server][..]].concat();
+        let mut child = cargo_mcp(&args)
+            .current_dir(directory.path())
+            .env("HOME", directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("cargo-mcp starts");
+        let mut output = BufReader::new(fs::File::open(fifo).expect("the server has opened it"));
+        output.read_line(&mut String::new()).expect("the server has started");
+        send(signal, &child);
+        assert_eq!(child.wait().expect("the process exits").code(), Some(130), "{args:?} {signal}");
+        // Blocks until the last process that can write to it has ended.
+        assert_eq!(output.read_line(&mut String::new()).expect("the end"), 0, "{args:?} {signal}");
+    });
+}
+
+fn send(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
 /// Interrupts a call after a line on stderr contains `marker`. Returns the exit code.
 fn interrupt(args: &[&str], marker: &str) -> Option<i32> {
     let mut child = cargo_mcp(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("cargo-mcp starts");
     let mut lines = BufReader::new(child.stderr.take().expect("its stderr")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains(marker)), "the call is running");
-    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
-    assert!(signal.success());
+    send("INT", &child);
     assert!(lines.any(|line| line == "error: cancelled"), "the interruption is reported");
     child.wait().expect("the process exits").code()
 }

@@ -144,7 +144,7 @@ fn unwritable_files_are_reported_and_unchanged() {
     let failed = CommandOutput::from(done).expect_failure(2);
     assert!(failed.starts_with("error: cannot write `/proc/.claude.json`: "), "{failed}");
     assert!(
-        failed.ends_with("help: nothing was changed; `--dry-run` shows the changes, to be made manually\n"),
+        failed.ends_with("help: the file was not changed; `--dry-run` shows the changes, to be made manually\n"),
         "{failed}"
     );
     // A file in place of the directory.
@@ -162,7 +162,7 @@ fn a_concurrent_change_is_detected() {
     let script = format!("echo '{{ \"mine\": 1 }}' > '{}'; exec '{}'", path.display(), hello());
     let failed = home.run(&["install", "--client", "cursor", "--", "sh", "-c", &script]).expect_failure(2);
     let expected = format!(
-        "error: `{}` was changed by another program in the meantime\nhelp: run the command again; nothing was changed\n",
+        "error: `{}` was changed by another program in the meantime\nhelp: run the command again; the file was not changed\n",
         path.display()
     );
     assert!(failed.ends_with(&expected), "{failed}");

@@ -25,12 +25,8 @@ use axum::Router;
 use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 
 use self::{backend::Backends, session::HttpSession, supervisor::Supervisor};
-use super::{
-    Reporter,
-    builder::BuildEvent,
-    process::{LaunchConfig, ShutdownSignals},
-    proxy::ProxyConfig,
-};
+use super::{Reporter, builder::BuildEvent, process::LaunchConfig, proxy::ProxyConfig};
+use crate::signals::ShutdownSignals;
 
 /// The time to write the last responses.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ use super::{
         message::{
             BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response,
         },
-        process::{LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, read_exit, terminate, watchdog_command},
+        process::{LaunchConfig, ProcessGroup, describe_exit, read_exit, terminate, watchdog_command},
         proxy::{self, Effect, Event, Proxy, ProxyConfig},
         session::build_failure_notification,
         snapshot::Capability,
@@ -37,6 +37,7 @@ use super::{
     respond::PROTOCOL_VERSION,
     session::join,
 };
+use crate::signals::ShutdownSignals;
 
 /// The method of the calls that represent HTTP requests in the state machine.
 const HTTP_REQUEST: &str = "http-request";

@@ -222,6 +222,12 @@ fn only_the_entry_is_removed() {
             "a = 1\n\n[mcp_servers.notes]\ncommand = \"x\"\n\n[mcp_servers.notes.env]\nK = \"v\"\n\n[z]\nb = 1\n",
             "a = 1\n\n[z]\nb = 1\n",
         ),
+        (
+            Syntax::Toml,
+            "# all of this\n[mcp_servers.notes] # it\ncommand = \"x\"\n[mcp_servers.notes.env]\nK = \"v\"\n# z\n[z]\nb = 1\n",
+            "# all of this\n# z\n[z]\nb = 1\n",
+        ),
+        (Syntax::Toml, "[z]\nb = 1\n\n# mine\n[mcp_servers.notes]\ncommand = \"x\"\n", "[z]\nb = 1\n\n# mine\n"),
         (Syntax::Toml, "[mcp_servers]\nnotes = { command = \"x\" } # it\nz = {}\n", "[mcp_servers]\nz = {}\n"),
         (Syntax::Toml, "[mcp_servers]\nnotes.command = \"x\"\nz = {}\n", "[mcp_servers]\nz = {}\n"),
     ] {
