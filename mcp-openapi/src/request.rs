@@ -74,6 +74,10 @@ pub(crate) fn build(
     if let Some(media) = media {
         headers.insert(header::CONTENT_TYPE, header_value("the media type", &media)?);
     }
+    // Some services reject such a request without its length (411).
+    if body.is_empty() && ["POST", "PUT", "PATCH"].contains(&&*operation.method.to_ascii_uppercase()) {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     headers.entry(header::ACCEPT).or_insert(header_value("the media types", &operation.accept)?);
     for Secret { place, name, value } in secrets {
         match place {

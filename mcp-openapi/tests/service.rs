@@ -272,7 +272,10 @@ async fn bodies_have_the_media_type_of_the_document() {
         ("note", json!({}), None),
     ] {
         client.call(tool, &arguments).await.unwrap();
-        assert_eq!(service.last().await.header("content-type"), media, "{tool} {arguments}");
+        let sent = service.last().await;
+        assert_eq!(sent.header("content-type"), media, "{tool} {arguments}");
+        let length = sent.body.len().to_string();
+        assert_eq!(sent.header("content-length"), Some(&*length), "{tool} {arguments}");
     }
 }
 

@@ -241,10 +241,29 @@ fn modernize(schema: &mut Map<String, Value>) {
         let rest = schema.remove("additionalItems").unwrap_or(Value::Bool(true));
         schema.insert("items".to_owned(), rest);
     }
+    // Draft 4: whether the limit itself is excluded.
+    for (limit, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        if schema.get(exclusive).is_some_and(Value::is_boolean)
+            && schema.remove(exclusive) == Some(Value::Bool(true))
+            && let Some(value) = schema.remove(limit)
+        {
+            schema.insert(exclusive.to_owned(), value);
+        }
+    }
+    if let Some(Value::Object(dependencies)) = schema.get("dependencies").cloned() {
+        schema.remove("dependencies");
+        let (names, schemas): (Map<_, _>, Map<_, _>) =
+            dependencies.into_iter().partition(|(_, value)| value.is_array());
+        schema.insert("dependentRequired".to_owned(), names.into());
+        schema.insert("dependentSchemas".to_owned(), schemas.into());
+    }
     for (keyword, value) in schema {
         match (&**keyword, value) {
             ("enum" | "const" | "default" | "examples", _) => {}
-            ("properties" | "patternProperties" | "definitions" | "$defs", Value::Object(schemas)) => {
+            (
+                "properties" | "patternProperties" | "definitions" | "$defs" | "dependentSchemas",
+                Value::Object(schemas),
+            ) => {
                 schemas.values_mut().filter_map(Value::as_object_mut).for_each(modernize);
             }
             (_, Value::Object(schema)) => modernize(schema),

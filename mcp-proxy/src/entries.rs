@@ -266,7 +266,14 @@ async fn call_tool(
         };
         match upstream.call(ctx, request).await {
             Ok(ServerResult::CallToolResult(result)) => break result,
-            Ok(_) => return Err(upstream.unavailable("its response is invalid")),
+            Ok(result) => {
+                let unknown = if let ServerResult::CustomResult(result) = result {
+                    unknown_result(upstream, &result.0)
+                } else {
+                    None
+                };
+                return unknown.ok_or_else(|| upstream.unavailable("its response is invalid"));
+            }
             // The upstream runs the tool only as a task, and has not called it.
             Err(Failure::Fault(Fault::MissingCapability { required }))
                 if !accepts_task && required["extensions"][tasks::EXTENSION].is_object() =>
@@ -291,6 +298,17 @@ async fn call_tool(
     converted.is_error = result.is_error == Some(true);
     converted.meta = meta(&json!({ "_meta": result.meta }));
     Ok(converted)
+}
+
+/// Reads a result with a kind of content that `rmcp` does not know. Returns `None` for other invalid results.
+fn unknown_result(upstream: &Upstream, result: &Value) -> Option<ToolResult> {
+    let mut converted = ToolResult::default();
+    let blocks = result["content"].as_array()?.iter();
+    converted.content = blocks.map(|block| upstream.prefix.content(block).unwrap_or_else(invalid_content)).collect();
+    converted.structured = Some(result["structuredContent"].clone()).filter(|value| !value.is_null());
+    converted.is_error = result.get("isError").map_or(Some(false), Value::as_bool)?;
+    converted.meta = meta(result);
+    Some(converted)
 }
 
 fn resource_entry(upstream: &Arc<Upstream>, listed: &Value, member: &str, completes: bool) -> Option<Entry> {

@@ -149,6 +149,37 @@ async fn schemas_of_older_drafts_are_translated_below_every_property() {
     assert!(!result.text().contains("`open"), "{}", result.text());
 }
 
+/// Keywords of drafts 4 to 7, with arguments that they accept and reject.
+#[tokio::test(flavor = "multi_thread")]
+async fn keywords_that_2020_12_has_changed_are_translated() {
+    let cases = [
+        (json!({"properties": {"n": {"minimum": 1, "exclusiveMinimum": true}}}), json!({"n": 1.5}), json!({"n": 1})),
+        (json!({"properties": {"n": {"maximum": 1, "exclusiveMaximum": false}}}), json!({"n": 1}), json!({"n": 1.5})),
+        (json!({"dependencies": {"a": ["b"]}}), json!({"a": 1, "b": 1}), json!({"a": 1})),
+        (json!({"dependencies": {"a": {"required": ["b"]}}}), json!({"a": 1, "b": 1}), json!({"a": 1})),
+    ];
+    for (keywords, accepted, rejected) in cases {
+        let mut old = tool("old");
+        old["inputSchema"] = keywords.clone();
+        old["inputSchema"]["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+        old["inputSchema"]["type"] = "object".into();
+        let fake = fake::start(move |method, _| match method {
+            "tools/call" => Reply::Result(json!({"content": [{"type": "text", "text": "called"}]})),
+            _ => lists(method, json!([old])),
+        })
+        .await;
+        let server = Upstream::http(url(&fake.address)).add_to(own(), "up").await.unwrap();
+        let mut client = server.test_client(Revision::V2026_07_28);
+        let result = client.call("up_old", accepted).await;
+        assert_eq!(
+            result.as_ref().map(|result| result.text()).ok().as_deref(),
+            Some("called"),
+            "{keywords}: {result:?}"
+        );
+        assert_ne!(client.call("up_old", rejected).await.unwrap().text(), "called", "{keywords}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_that_never_end_are_cut() {
     let fake = fake::start(|method, params| match method {
@@ -202,7 +233,12 @@ async fn templates_match_nothing_of_another_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_responses_fail_their_call() {
     type Attack = (&'static str, fn() -> Reply, &'static str);
-    let cases: [Attack; 26] = [
+    let cases: [Attack; 27] = [
+        (
+            "an unknown kind of content",
+            || Reply::Result(json!({"content": [{"type": "hologram"}, {"type": "text", "text": "known"}]})),
+            "known",
+        ),
         (
             "base64 for URLs without padding, with a line break",
             || Reply::Result(json!({"content": [{"type": "image", "data": "--\n-_", "mimeType": "image/png"}]})),
