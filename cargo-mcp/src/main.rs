@@ -13,6 +13,7 @@ mod http_client;
 mod output;
 mod pages;
 mod probe;
+mod process;
 mod program;
 mod raw_connection;
 mod refusal;

@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    ops::{Deref, DerefMut},
     pin::Pin,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -10,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop};
 use rmcp::{
     RoleClient,
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
@@ -22,11 +20,12 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::output::{forward, server_stderr};
-use crate::raw_connection::MAX_MESSAGE_BYTES;
+use crate::{
+    output::{forward, server_stderr},
+    process::{EXIT_TIMEOUT, Process},
+    raw_connection::MAX_MESSAGE_BYTES,
+};
 
-/// The time that a program has to exit after its stdin is closed, and again after it is asked to terminate.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time to print the remaining output on stderr after the program has exited.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum length of a recorded line.
@@ -94,44 +93,6 @@ impl Observations {
     }
 }
 
-/// A process that is killed with its descendants when this is dropped.
-pub(crate) struct Process(Box<dyn ChildWrapper>);
-
-impl Process {
-    /// Starts a program in a new process group: Ctrl-C does not reach it.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the program cannot be started.
-    pub(crate) fn start(command: Command) -> io::Result<Self> {
-        let mut wrapped = CommandWrap::from(command);
-        wrapped.wrap(KillOnDrop);
-        #[cfg(unix)]
-        wrapped.wrap(process_wrap::tokio::ProcessGroup::leader());
-        wrapped.spawn().map(Self)
-    }
-}
-
-impl Deref for Process {
-    type Target = dyn ChildWrapper;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}
-
-impl DerefMut for Process {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut *self.0
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.start_kill();
-    }
-}
-
 /// The transport to a program that this process started.
 pub(crate) struct Program {
     // Declared before the process, so that the pipes are closed first.
@@ -148,19 +109,19 @@ impl Program {
     /// Fails as [`Process::start`] does.
     pub(crate) fn start(mut command: Command, observer: ProcessObserver) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(server_stderr());
-        let mut process = Process::start(command)?;
-        let pipes = (process.stdout().take(), process.stdin().take());
+        let mut process = Process::start(&mut command)?;
+        let pipes = (process.child.stdout.take(), process.child.stdin.take());
         let (Some(output), Some(input)) = pipes else {
             return Err(io::Error::other("stdin and stdout are not piped"));
         };
-        let log = process.stderr().take().map(|stderr| tokio::spawn(forward(stderr)));
+        let log = process.child.stderr.take().map(|stderr| tokio::spawn(forward(stderr)));
         let output = ObservedStdout { output, observer: observer.clone() };
         let pipes = AsyncRwTransport::new(output, input).with_max_line_length(MAX_MESSAGE_BYTES);
         Ok(Self { pipes, process, log, observer })
     }
 
     async fn exits_within(&mut self, limit: Duration) -> bool {
-        match tokio::time::timeout(limit, self.process.wait()).await {
+        match tokio::time::timeout(limit, self.process.child.wait()).await {
             Ok(Ok(status)) => {
                 self.observer.record_exit(status);
                 if let Some(log) = self.log.take() {
@@ -204,15 +165,12 @@ impl Transport<RoleClient> for Program {
         if self.exits_within(EXIT_TIMEOUT).await {
             return Ok(());
         }
-        #[cfg(unix)]
-        {
-            const SIGTERM: i32 = 15;
-            let _ = self.process.signal(SIGTERM);
-            if self.exits_within(EXIT_TIMEOUT).await {
-                return Ok(());
-            }
+        self.process.terminate();
+        if self.exits_within(EXIT_TIMEOUT).await {
+            return Ok(());
         }
-        Box::into_pin(self.process.kill()).await
+        self.process.kill();
+        self.process.child.wait().await.map(drop)
     }
 }
 
@@ -232,38 +190,5 @@ impl AsyncRead for ObservedStdout {
         ready!(Pin::new(&mut self.output).poll_read(context, buffer))?;
         self.observer.record_output(&buffer.filled()[before..]);
         Poll::Ready(Ok(()))
-    }
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::{
-        fs::File,
-        io::{BufRead as _, BufReader, Read as _},
-    };
-
-    use tokio::task::spawn_blocking;
-
-    use super::*;
-
-    /// Scripts, `npx` and the like start the server as a process of their own.
-    #[tokio::test]
-    async fn a_program_that_is_dropped_ends_with_its_descendants() {
-        let directory = tempfile::tempdir().unwrap();
-        let fifo = directory.path().join("fifo");
-        assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
-        let mut shell = Command::new("sh");
-        shell.args(["-c", r#"(echo started; exec sleep 60) >"$0" & wait"#]).arg(&fifo);
-        let program = Program::start(shell, ProcessObserver::default()).unwrap();
-        let started = spawn_blocking(move || {
-            let mut output = BufReader::new(File::open(fifo).unwrap());
-            output.read_line(&mut String::new()).unwrap();
-            output
-        });
-        let mut output = started.await.unwrap();
-        drop(program);
-        // The output ends with the last process that can write to it.
-        let ended = spawn_blocking(move || output.read_to_end(&mut Vec::new()).unwrap());
-        assert_eq!(tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap().unwrap(), 0);
     }
 }

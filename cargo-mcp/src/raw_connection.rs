@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     failure::Failure,
     http_client::{http_client, parse_headers, read_body},
-    program::Process,
+    process::Process,
     revision::Revision,
     sse::EventReader,
     target::Target,
@@ -72,13 +72,13 @@ impl RawConnection {
                 let mut command = Command::new(program);
                 command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
                 command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-                let mut child = Process::start(command).map_err(|error| {
+                let mut process = Process::start(&mut command).map_err(|error| {
                     Failure::connection(format_args!("cannot run `{}`: {error}", program.display()))
                 })?;
-                let stdin = child.stdin().take();
-                let output = child.stdout().take().map(BufReader::new);
-                let stderr = child.stderr().take().map(collect_tail).unwrap_or_default();
-                Ok(Self::Program(ProgramConnection { child, stdin, output, stderr, stray_lines: Vec::new() }))
+                let stdin = process.child.stdin.take();
+                let output = process.child.stdout.take().map(BufReader::new);
+                let stderr = process.child.stderr.take().map(collect_tail).unwrap_or_default();
+                Ok(Self::Program(ProgramConnection { process, stdin, output, stderr, stray_lines: Vec::new() }))
             }
             Target::Url { url, headers } => Ok(Self::Http(HttpConnection::new(url, headers)?)),
         }
@@ -126,9 +126,10 @@ impl RawConnection {
     pub(crate) async fn close(&mut self, time: Duration) -> bool {
         let Self::Program(program) = self else { return true };
         program.stdin = None;
-        let exited = timeout(time, program.child.wait()).await.is_ok();
+        let exited = timeout(time, program.process.child.wait()).await.is_ok();
         if !exited {
-            let _ = Box::into_pin(program.child.kill()).await;
+            program.process.kill();
+            let _ = program.process.child.wait().await;
         }
         exited
     }
@@ -161,7 +162,7 @@ const MAX_STDERR_BYTES: usize = 8192;
 
 /// A program that exchanges lines over pipes.
 pub(crate) struct ProgramConnection {
-    child: Process,
+    process: Process,
     stdin: Option<ChildStdin>,
     output: Option<BufReader<ChildStdout>>,
     /// The end of its output on stderr.
@@ -212,7 +213,7 @@ impl ProgramConnection {
 
     async fn exit_error(&mut self) -> RequestError {
         // Output from before the exit may still be in the pipe.
-        let _ = timeout(Duration::from_millis(200), self.child.wait()).await;
+        let _ = timeout(Duration::from_millis(200), self.process.child.wait()).await;
         tokio::task::yield_now().await;
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         RequestError::Exited(stderr.trim().lines().last().unwrap_or_default().to_owned())

@@ -22,13 +22,14 @@ use tokio::{
 use super::{
     Reporter,
     message::BuildId,
-    process::{LaunchConfig, ProcessGroup, use_process_group},
+    process::LaunchConfig,
     proxy::{Event, Proxy},
     watch::Changes,
 };
 use crate::{
     commands::types,
     failure::Failure,
+    process::Process,
     target::Target,
     workspace::{BuildArgs, Server},
 };
@@ -121,15 +122,14 @@ impl Builder {
         let cannot_run = |error: std::io::Error| {
             BuildError::Environment(Failure::connection(format_args!("cannot run cargo: {error}")))
         };
-        let mut child = self.command().spawn().map_err(cannot_run)?;
-        let group = ProcessGroup::of(&child);
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        let mut process = Process::start(&mut self.command()).map_err(cannot_run)?;
+        let (Some(stdout), Some(stderr)) = (process.child.stdout.take(), process.child.stderr.take()) else {
             return Err(cannot_run(std::io::Error::other("its output is not piped")));
         };
         let ((executable, compiler_error), cargo_error) =
             tokio::join!(self.read_messages(lines(stdout)), self.read_stderr(lines(stderr)));
-        let status = child.wait().await.map_err(cannot_run)?;
-        drop(group);
+        let status = process.child.wait().await.map_err(cannot_run)?;
+        drop(process);
         if !status.success() {
             let error = compiler_error.or(cargo_error).unwrap_or_else(|| status.to_string());
             return Err(BuildError::Source(error));
@@ -146,7 +146,6 @@ impl Builder {
         let is_colored = self.reporter.is_colored();
         let mut command = Command::from(self.args.command(&self.server, is_colored));
         command.args(["--color", if is_colored { "always" } else { "never" }]);
-        use_process_group(&mut command);
         // Files of pages are read when they are served, so a change of one requires no build.
         command.env(mcp_page::DEV_VARIABLE, "1");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,10 +1,9 @@
-//! Child processes: started in a process group, and ended with everything they started.
+//! The processes of servers, and the watchdogs of those over HTTP.
 
 use std::{
     io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    time::Duration,
 };
 
 use tokio::{
@@ -13,10 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, output::outln, signals::ShutdownSignals};
-
-/// The time that a process has to exit after its input closed, and again after it was asked to terminate.
-pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::{failure::Failure, output::outln, process::EXIT_TIMEOUT, signals::ShutdownSignals};
 
 /// The arguments and environment variables of the server.
 #[derive(Debug, Clone)]
@@ -26,93 +22,24 @@ pub(super) struct LaunchConfig {
 }
 
 impl LaunchConfig {
-    /// Returns a command that runs a program in a process group.
+    /// Returns the command that runs a program.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
-        use_process_group(&mut command);
         command
     }
-}
-
-/// Makes a command start in a new process group and end with this process.
-pub(super) fn use_process_group(command: &mut Command) {
-    command.kill_on_drop(true);
-    #[cfg(unix)]
-    command.process_group(0);
-}
-
-/// A process group, which is killed when this is dropped.
-#[derive(Debug)]
-pub(super) struct ProcessGroup(#[cfg(unix)] Option<rustix::process::Pid>);
-
-#[cfg(unix)]
-impl ProcessGroup {
-    /// Returns the group that a child leads.
-    pub(super) fn of(child: &Child) -> Self {
-        Self(process_id(child))
-    }
-
-    fn terminate(&self) {
-        if let Some(group) = self.0 {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
-        }
-    }
-}
-
-#[cfg(unix)]
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl ProcessGroup {
-    pub(super) fn of(_: &Child) -> Self {
-        Self()
-    }
-
-    fn terminate(&self) {}
-}
-
-/// Waits for a process that was asked to exit. Terminates and finally kills it if it does not.
-pub(super) async fn end(child: &mut Child, group: Option<ProcessGroup>) {
-    if timeout(EXIT_TIMEOUT, child.wait()).await.is_err() {
-        if let Some(group) = &group {
-            group.terminate();
-        }
-        if timeout(EXIT_TIMEOUT, child.wait()).await.is_err() {
-            let _ = child.start_kill();
-        }
-    }
-    drop(group);
-    let _ = timeout(EXIT_TIMEOUT, child.wait()).await;
-}
-
-/// Terminates a process group, then waits as [`end`] does.
-pub(super) async fn terminate(child: &mut Child, group: ProcessGroup) {
-    group.terminate();
-    end(child, Some(group)).await;
 }
 
 /// Asks a single process to terminate.
 #[cfg(unix)]
 fn send_terminate(child: &Child) {
-    if let Some(id) = process_id(child) {
+    if let Some(id) = crate::process::process_id(child) {
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
     }
 }
 
 #[cfg(not(unix))]
 fn send_terminate(_: &Child) {}
-
-#[cfg(unix)]
-fn process_id(child: &Child) -> Option<rustix::process::Pid> {
-    rustix::process::Pid::from_raw(i32::try_from(child.id()?).ok()?)
-}
 
 /// Returns whether a process with this id is running.
 #[cfg(unix)]
@@ -191,32 +118,8 @@ pub(super) async fn run_watchdog(
     if is_orphaned {
         send_terminate(&child);
     }
-    end(&mut child, None).await;
-    Ok(())
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-
-    use super::*;
-
-    /// Exits while a process that it has started waits for a line.
-    const SCRIPT: &str = "exec 3<&0; { echo started; read line <&3; echo survived; } &";
-
-    #[tokio::test]
-    async fn everything_that_a_process_has_started_ends_with_its_group() {
-        let launch = LaunchConfig { args: ["-c", SCRIPT].map(str::to_owned).to_vec(), env: Vec::new() };
-        let mut command = launch.command(Path::new("sh"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
-        let group = ProcessGroup::of(&child);
-        let mut stdin = child.stdin.take().expect("a pipe");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        assert_eq!(lines.next_line().await.expect("a line").as_deref(), Some("started"));
-        child.wait().await.expect("the shell exits");
-        drop(group);
-        // Fails if there is no reader any more.
-        let _ = stdin.write_all(b"\n").await;
-        assert_eq!(lines.next_line().await.expect("the end"), None);
+    if timeout(2 * EXIT_TIMEOUT, child.wait()).await.is_err() {
+        let _ = child.kill().await;
     }
+    Ok(())
 }

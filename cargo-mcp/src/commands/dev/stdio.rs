@@ -13,7 +13,7 @@ use std::{
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader},
-    process::{Child, ChildStdin, Command},
+    process::{ChildStdin, Command},
     sync::{Notify, mpsc, oneshot},
     task::{AbortHandle, JoinSet},
     time::{Instant, sleep_until, timeout},
@@ -23,11 +23,12 @@ use super::{
     Reporter,
     builder::{BuildEvent, Executables},
     message::{BuildId, Generation},
-    process::{EXIT_TIMEOUT, LaunchConfig, ProcessGroup, describe_exit, end, terminate},
+    process::{LaunchConfig, describe_exit},
     proxy::{self, Effect, Event, Proxy, ProxyConfig},
 };
 use crate::{
     output::{forward, server_stderr},
+    process::{EXIT_TIMEOUT, Process},
     signals::ShutdownSignals,
 };
 
@@ -236,18 +237,18 @@ impl StdioServer {
         server: Generation,
         events: mpsc::Sender<Event>,
     ) -> io::Result<(Self, impl Future<Output = ()> + Send + 'static)> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(server_stderr()).spawn()?;
-        if let Some(stderr) = child.stderr.take() {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(server_stderr());
+        let mut process = Process::start(&mut command)?;
+        if let Some(stderr) = process.child.stderr.take() {
             tokio::spawn(forward(stderr));
         }
-        let group = ProcessGroup::of(&child);
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(stdin), Some(stdout)) = (process.child.stdin.take(), process.child.stdout.take()) else {
             return Err(io::Error::other("stdin and stdout are not piped"));
         };
         let (input, lines) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(stdin, lines, backlog)).abort_handle();
         let (stop, stopped) = oneshot::channel();
-        let supervision = supervise(child, group, stdout, stopped, writer.clone(), server, events);
+        let supervision = supervise(process, stdout, stopped, writer.clone(), server, events);
         Ok((Self { input: Some(input), writer, stop: Some(stop) }, supervision))
     }
 
@@ -298,8 +299,7 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
 
 /// Sends the output of a process until the process exits or is stopped.
 async fn supervise(
-    mut child: Child,
-    group: ProcessGroup,
+    mut process: Process,
     stdout: impl AsyncRead + Unpin + Send,
     mut stop: oneshot::Receiver<()>,
     writer: AbortHandle,
@@ -314,7 +314,7 @@ async fn supervise(
         tokio::select! {
             biased;
             _ = &mut stop => {
-                tokio::join!(end(&mut child, Some(group)), discard(&mut stdout, &writer));
+                tokio::join!(process.end(), discard(&mut stdout, &writer));
                 return;
             }
             read = stdout.read_until(b'\n', &mut line) => {
@@ -326,30 +326,31 @@ async fn supervise(
                 tokio::select! {
                     biased;
                     sent = events.send(Event::ServerLine(server, text)) => if sent.is_err() { break },
-                    _ = &mut stop => return end(&mut child, Some(group)).await,
+                    _ = &mut stop => return process.end().await,
                 }
                 if let Some((_, at)) = &mut exited {
                     *at = Instant::now();
                 }
             }
-            status = child.wait(), if exited.is_none() => exited = Some((describe_exit(status), Instant::now())),
+            status = process.child.wait(), if exited.is_none() => exited = Some((describe_exit(status), Instant::now())),
             () = sleep_until(drained), if exited.is_some() => break,
         }
     }
     writer.abort();
     let how = match exited {
         Some((how, _)) => how,
-        None => match timeout(DRAIN_TIMEOUT, child.wait()).await {
+        None => match timeout(DRAIN_TIMEOUT, process.child.wait()).await {
             Ok(status) => describe_exit(status),
             Err(_) => {
-                terminate(&mut child, group).await;
+                process.terminate();
+                process.end().await;
                 let how = "it closed its stdout".to_owned();
                 let _ = events.send(Event::ServerExited(server, how)).await;
                 return;
             }
         },
     };
-    drop(group);
+    drop(process);
     let _ = events.send(Event::ServerExited(server, how)).await;
 }
 

@@ -13,7 +13,6 @@ use axum::http::{HeaderValue, Request, header};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
-    process::Child,
     sync::{mpsc, oneshot},
     task::JoinSet,
     time::{sleep, timeout},
@@ -26,7 +25,7 @@ use super::{
         message::{
             BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response,
         },
-        process::{LaunchConfig, ProcessGroup, describe_exit, read_exit, terminate, watchdog_command},
+        process::{LaunchConfig, describe_exit, read_exit, watchdog_command},
         proxy::{self, Effect, Event, Proxy, ProxyConfig},
         session::build_failure_notification,
         snapshot::Capability,
@@ -37,7 +36,7 @@ use super::{
     respond::PROTOCOL_VERSION,
     session::join,
 };
-use crate::signals::ShutdownSignals;
+use crate::{process::Process, signals::ShutdownSignals};
 
 /// The method of the calls that represent HTTP requests in the state machine.
 const HTTP_REQUEST: &str = "http-request";
@@ -236,12 +235,12 @@ impl Supervisor {
         let mut launch = self.launch.clone();
         launch.args.splice(0..0, ["--http", "127.0.0.1:0"].map(str::to_owned));
         launch.env.push((ADDRESS_FILE.to_owned(), address_file.to_string_lossy().into_owned()));
-        match watchdog_command(executable, &launch).and_then(|mut command| command.spawn()) {
-            Ok(child) => {
+        match watchdog_command(executable, &launch).and_then(|mut command| Process::start(&mut command)) {
+            Ok(process) => {
                 let (stop, stopped) = oneshot::channel();
                 self.servers.insert(server, ServerProcess { stop, queued: Vec::new(), endpoint: None });
                 let reporter = self.proxy.reporter.clone();
-                self.tasks.spawn(supervise(child, server, address_file, stopped, self.sender.clone(), reporter));
+                self.tasks.spawn(supervise(process, server, address_file, stopped, self.sender.clone(), reporter));
             }
             Err(error) => {
                 let how = format!("cannot run the executable: {error}");
@@ -329,18 +328,17 @@ async fn exchange(backend: &Backend, path: String, line: String) -> Option<Strin
 
 /// Forwards the output of a server, reports its address and its exit, and terminates it when it is stopped.
 async fn supervise(
-    mut child: Child,
+    mut process: Process,
     server: Generation,
     address_file: PathBuf,
     stopped: oneshot::Receiver<()>,
     sender: mpsc::UnboundedSender<TaskMessage>,
     reporter: Reporter,
 ) {
-    let group = ProcessGroup::of(&child);
     // The watchdog ends its server when this is closed.
-    let _stdin = child.stdin.take();
-    let stdout = child.stdout.take();
-    let forwarding = tokio::spawn(forward_lines(child.stderr.take(), reporter));
+    let _stdin = process.child.stdin.take();
+    let stdout = process.child.stdout.take();
+    let forwarding = tokio::spawn(forward_lines(process.child.stderr.take(), reporter));
     let report_address = async {
         let url = read_address(&address_file).await;
         let _ = sender.send(TaskMessage::Listening(server, url));
@@ -348,9 +346,12 @@ async fn supervise(
     };
     tokio::select! {
         biased;
-        _ = stopped => terminate(&mut child, group).await,
-        status = child.wait() => {
-            drop(group);
+        _ = stopped => {
+            process.terminate();
+            process.end().await;
+        }
+        status = process.child.wait() => {
+            drop(process);
             let how = timeout(REPORT_TIMEOUT, read_exit(stdout)).await.ok().flatten();
             // Show the server's last output before its exit.
             let _ = timeout(DRAIN_TIMEOUT, forwarding).await;
