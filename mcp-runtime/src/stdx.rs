@@ -92,3 +92,21 @@ macro_rules! debug {
 }
 
 pub(crate) use debug;
+
+/// Writes builder methods: each sets something in `self` and returns it.
+macro_rules! setters {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$lifetime:lifetime>)?
+        ($this:ident $(, $arg:ident: $ty:ty)* $(,)?) $body:block)*) => {
+        $(
+            $(#[$meta])*
+            #[must_use]
+            #[allow(clippy::double_must_use, reason = "some types are marked themselves")]
+            $vis fn $name $(<$lifetime>)? (mut $this $(, $arg: $ty)*) -> Self {
+                $body
+                $this
+            }
+        )*
+    };
+}
+
+pub(crate) use setters;

@@ -9,6 +9,7 @@ use super::{
     identity::{Identity, Principal},
     protected_resource::{Challenge, ProtectedResource},
 };
+use crate::stdx::setters;
 
 /// The future of [`Authenticator::authenticate`].
 pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, AuthenticationError>> + Send + 'a>>;
@@ -281,23 +282,18 @@ impl AuthenticationError {
         Self(Box::new(Inner { kind, message, detail: None, challenges, response_headers }))
     }
 
-    /// Sets what is logged in addition to the message, such as the cause. It must not contain credentials.
-    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
-        self.0.detail = Some(detail.into());
-        self
-    }
+    setters! {
+        /// Sets what is logged in addition to the message, such as the cause. It must not contain credentials.
+        pub fn with_detail(self, detail: impl Into<String>) { self.0.detail = Some(detail.into()) }
 
-    /// Adds a challenge, or parameters to the challenge of the same scheme that the runtime would send anyway. The
-    /// runtime adds `resource_metadata` and `scope`.
-    pub fn with_challenge(mut self, challenge: Challenge) -> Self {
-        self.0.challenges.push(challenge);
-        self
-    }
+        /// Adds a challenge, or parameters to the challenge of the same scheme that the runtime would send anyway. The
+        /// runtime adds `resource_metadata` and `scope`.
+        pub fn with_challenge(self, challenge: Challenge) { self.0.challenges.push(challenge) }
 
-    /// Adds a header to the response.
-    pub fn with_response_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.0.response_headers.append(name, value);
-        self
+        /// Adds a header to the response.
+        pub fn with_response_header(self, name: HeaderName, value: HeaderValue) {
+            self.0.response_headers.append(name, value);
+        }
     }
 
     /// Returns the kind of the error.

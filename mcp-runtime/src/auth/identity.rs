@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc, time::SystemTime};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::stdx::debug;
+use crate::stdx::{debug, setters};
 
 /// The authenticated sender of a request: a principal, the scopes it was granted, and what else is known about it.
 ///
@@ -59,44 +59,38 @@ impl Identity {
         }
     }
 
-    /// Adds scopes that the sender was granted.
-    pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let scopes = scopes.into_iter().map(|scope| scope.into().into_boxed_str());
-        Arc::make_mut(&mut self.known).scopes.extend(scopes);
-        self
-    }
+    setters! {
+        /// Adds scopes that the sender was granted.
+        pub fn with_scopes(self, scopes: impl IntoIterator<Item = impl Into<String>>) {
+            let scopes = scopes.into_iter().map(|scope| scope.into().into_boxed_str());
+            Arc::make_mut(&mut self.known).scopes.extend(scopes);
+        }
 
-    /// Sets the time at which the credentials expire.
-    ///
-    /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may continue work
-    /// that a request has started, such as an event stream.
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// use mcp_runtime::auth::Identity;
-    ///
-    /// let identity = Identity::new("ada").with_expiry(SystemTime::now() + Duration::from_secs(300));
-    /// assert!(identity.expires_at().is_some());
-    /// ```
-    pub fn with_expiry(mut self, at: SystemTime) -> Self {
-        Arc::make_mut(&mut self.known).expires_at = Some(at);
-        self
-    }
+        /// Sets the time at which the credentials expire.
+        ///
+        /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may continue
+        /// work that a request has started, such as an event stream.
+        ///
+        /// ```
+        /// use std::time::{Duration, SystemTime};
+        ///
+        /// use mcp_runtime::auth::Identity;
+        ///
+        /// let identity = Identity::new("ada").with_expiry(SystemTime::now() + Duration::from_secs(300));
+        /// assert!(identity.expires_at().is_some());
+        /// ```
+        pub fn with_expiry(self, at: SystemTime) { Arc::make_mut(&mut self.known).expires_at = Some(at) }
 
-    /// Sets the claims: what the credentials state about the sender, usually the JSON object of an access token.
-    /// Replaces earlier claims.
-    pub fn with_claims(mut self, claims: Value) -> Self {
-        Arc::make_mut(&mut self.known).claims = claims;
-        self
-    }
+        /// Sets the claims: what the credentials state about the sender, usually the JSON object of an access token.
+        /// Replaces earlier claims.
+        pub fn with_claims(self, claims: Value) { Arc::make_mut(&mut self.known).claims = claims }
 
-    /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next request. Clones of the
-    /// identity that were created earlier do not have it.
-    #[cfg(feature = "http")]
-    pub fn with_response_header(mut self, name: http::HeaderName, value: http::HeaderValue) -> Self {
-        self.response_headers.get_or_insert_default().append(name, value);
-        self
+        /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next request. Clones of the
+        /// identity that were created earlier do not have it.
+        #[cfg(feature = "http")]
+        pub fn with_response_header(self, name: http::HeaderName, value: http::HeaderValue) {
+            self.response_headers.get_or_insert_default().append(name, value);
+        }
     }
 
     /// Returns the name of the principal.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use http::HeaderValue;
 use serde_json::{Value, json};
 
-use crate::trace_context::is_token;
+use crate::{stdx::setters, trace_context::is_token};
 
 /// Metadata about a server that requires authorization: its identifier, and the issuers of its tokens.
 ///
@@ -41,108 +41,93 @@ impl ProtectedResource {
         Self::default()
     }
 
-    /// Sets the identifier of the resource: the URL of the MCP endpoint as clients know it, such as
-    /// `https://mcp.example.com/mcp`.
-    ///
-    /// It is never taken from the `Host` of a request, which the sender chooses, except on loopback addresses: without
-    /// an identifier, clients on the same machine are told the URL that they use, and all other clients receive no
-    /// metadata.
-    /// Without an [authorization server](Self::with_authorization_server), there is no metadata.
-    pub fn resource(mut self, url: impl Into<String>) -> Self {
-        self.resource = Some(url.into());
-        self
-    }
+    setters! {
+        /// Sets the identifier of the resource: the URL of the MCP endpoint as clients know it, such as
+        /// `https://mcp.example.com/mcp`.
+        ///
+        /// It is never taken from the `Host` of a request, which the sender chooses, except on loopback addresses:
+        /// without an identifier, clients on the same machine are told the URL that they use, and all other clients
+        /// receive no metadata. Without an [authorization server](Self::with_authorization_server), there is no
+        /// metadata.
+        pub fn resource(self, url: impl Into<String>) { self.resource = Some(url.into()) }
 
-    /// Adds an authorization server that issues tokens for the resource, by its issuer identifier.
-    pub fn with_authorization_server(mut self, issuer: impl Into<String>) -> Self {
-        let issuer = issuer.into();
-        if !self.authorization_servers.contains(&issuer) {
-            self.authorization_servers.push(issuer);
+        /// Adds an authorization server that issues tokens for the resource, by its issuer identifier.
+        pub fn with_authorization_server(self, issuer: impl Into<String>) {
+            let issuer = issuer.into();
+            if !self.authorization_servers.contains(&issuer) {
+                self.authorization_servers.push(issuer);
+            }
         }
-        self
+
+        /// Sets the scopes that clients request if a challenge names none: the scopes for basic use. Default: every
+        /// scope that the functions of the server require. `offline_access` is omitted, since it concerns the
+        /// authorization server.
+        ///
+        /// ```
+        /// use mcp_runtime::auth::ProtectedResource;
+        ///
+        /// let resource = ProtectedResource::new().scopes_supported(["notes:read"]);
+        /// ```
+        ///
+        /// See [Scope minimization](https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#scope-minimization).
+        pub fn scopes_supported(self, scopes: impl IntoIterator<Item = impl Into<String>>) {
+            self.scopes_supported = Some(scopes.into_iter().map(Into::into).collect())
+        }
+
+        /// Sets the ways in which bearer tokens can be sent. Default: `header`, the only way that the runtime accepts.
+        /// Without any, bearer tokens are not accepted.
+        pub fn bearer_methods(self, methods: impl IntoIterator<Item = impl Into<String>>) {
+            let methods: Vec<String> = methods.into_iter().map(Into::into).collect();
+            self.set_member("bearer_methods_supported", methods)
+        }
+
+        /// Adds a challenge, which names an authentication scheme that the server accepts. Default: `Bearer`. Every 401
+        /// and 403 response contains all of them.
+        ///
+        /// ```
+        /// use mcp_runtime::auth::{Challenge, ProtectedResource};
+        ///
+        /// // Only tokens that are bound to a key are accepted.
+        /// let resource = ProtectedResource::new()
+        ///     .with_challenge(Challenge::new("DPoP").with_parameter("algs", "ES256 EdDSA"))
+        ///     .bearer_methods([""; 0])
+        ///     .dpop_signing_algorithms(["ES256", "EdDSA"])
+        ///     .dpop_required(true);
+        /// ```
+        pub fn with_challenge(self, challenge: Challenge) { self.challenges.push(challenge) }
+
+        /// Sets the name of the resource for users. Default: the title or the name of the server.
+        pub fn name(self, name: impl Into<String>) { self.set_member("resource_name", name.into()) }
+
+        /// Sets the URL of a page for developers.
+        pub fn documentation(self, url: impl Into<String>) { self.set_member("resource_documentation", url.into()) }
+
+        /// Sets the URL of a page about how clients may use the data of the resource.
+        pub fn policy(self, url: impl Into<String>) { self.set_member("resource_policy_uri", url.into()) }
+
+        /// Sets the URL of the terms of service.
+        pub fn terms_of_service(self, url: impl Into<String>) { self.set_member("resource_tos_uri", url.into()) }
+
+        /// Sets the algorithms with which proofs of possession may be signed.
+        ///
+        /// See [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449).
+        pub fn dpop_signing_algorithms(self, algorithms: impl IntoIterator<Item = impl Into<String>>) {
+            let algorithms: Vec<String> = algorithms.into_iter().map(Into::into).collect();
+            self.set_member("dpop_signing_alg_values_supported", algorithms)
+        }
+
+        /// Sets whether every token must be bound to a key of the client with a proof of possession.
+        pub fn dpop_required(self, required: bool) { self.set_member("dpop_bound_access_tokens_required", required) }
+
+        /// Sets another member of the metadata. Replaces an earlier value.
+        ///
+        /// The members `resource`, `authorization_servers` and `scopes_supported` have their own methods and cannot be
+        /// set here.
+        pub fn with_member(self, name: impl Into<String>, value: impl Into<Value>) { self.set_member(name, value) }
     }
 
-    /// Sets the scopes that clients request if a challenge names none: the scopes for basic use. Default: every scope
-    /// that the functions of the server require. `offline_access` is omitted, since it concerns the authorization
-    /// server.
-    ///
-    /// ```
-    /// use mcp_runtime::auth::ProtectedResource;
-    ///
-    /// let resource = ProtectedResource::new().scopes_supported(["notes:read"]);
-    /// ```
-    ///
-    /// See [Scope minimization](https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#scope-minimization).
-    pub fn scopes_supported(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.scopes_supported = Some(scopes.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Sets the ways in which bearer tokens can be sent. Default: `header`, the only way that the runtime accepts.
-    /// Without any, bearer tokens are not accepted.
-    pub fn bearer_methods(self, methods: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let methods: Vec<String> = methods.into_iter().map(Into::into).collect();
-        self.with_member("bearer_methods_supported", methods)
-    }
-
-    /// Adds a challenge, which names an authentication scheme that the server accepts. Default: `Bearer`. Every 401 and
-    /// 403 response contains all of them.
-    ///
-    /// ```
-    /// use mcp_runtime::auth::{Challenge, ProtectedResource};
-    ///
-    /// // Only tokens that are bound to a key are accepted.
-    /// let resource = ProtectedResource::new()
-    ///     .with_challenge(Challenge::new("DPoP").with_parameter("algs", "ES256 EdDSA"))
-    ///     .bearer_methods([""; 0])
-    ///     .dpop_signing_algorithms(["ES256", "EdDSA"])
-    ///     .dpop_required(true);
-    /// ```
-    pub fn with_challenge(mut self, challenge: Challenge) -> Self {
-        self.challenges.push(challenge);
-        self
-    }
-
-    /// Sets the name of the resource for users. Default: the title or the name of the server.
-    pub fn name(self, name: impl Into<String>) -> Self {
-        self.with_member("resource_name", name.into())
-    }
-
-    /// Sets the URL of a page for developers.
-    pub fn documentation(self, url: impl Into<String>) -> Self {
-        self.with_member("resource_documentation", url.into())
-    }
-
-    /// Sets the URL of a page about how clients may use the data of the resource.
-    pub fn policy(self, url: impl Into<String>) -> Self {
-        self.with_member("resource_policy_uri", url.into())
-    }
-
-    /// Sets the URL of the terms of service.
-    pub fn terms_of_service(self, url: impl Into<String>) -> Self {
-        self.with_member("resource_tos_uri", url.into())
-    }
-
-    /// Sets the algorithms with which proofs of possession may be signed.
-    ///
-    /// See [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449).
-    pub fn dpop_signing_algorithms(self, algorithms: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let algorithms: Vec<String> = algorithms.into_iter().map(Into::into).collect();
-        self.with_member("dpop_signing_alg_values_supported", algorithms)
-    }
-
-    /// Sets whether every token must be bound to a key of the client with a proof of possession.
-    pub fn dpop_required(self, required: bool) -> Self {
-        self.with_member("dpop_bound_access_tokens_required", required)
-    }
-
-    /// Sets another member of the metadata. Replaces an earlier value.
-    ///
-    /// The members `resource`, `authorization_servers` and `scopes_supported` have their own methods and cannot be set
-    /// here.
-    pub fn with_member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+    fn set_member(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.members.insert(name.into(), value.into());
-        self
     }
 
     /// Returns the identifier of the resource.

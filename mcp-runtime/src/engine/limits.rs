@@ -14,8 +14,8 @@ use crate::{
     backend::time::nanos,
     counters::Counter,
     error::Fault,
-    model::{Level, setters},
-    stdx::Mutex,
+    model::Level,
+    stdx::{Mutex, setters},
 };
 
 /// The longest period, so that sums of instants and periods do not overflow.

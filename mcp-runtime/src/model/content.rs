@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{Annotations, Resource, ResourceLink, Role, add_meta};
+use crate::stdx::setters;
 
 /// A content block of a tool result or a prompt message.
 ///

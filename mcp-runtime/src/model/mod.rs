@@ -7,25 +7,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use mcp_runtime_uri_template::check_meta_key;
 use serde_json::{Map, Value};
 
-use crate::error::excerpt;
-
-/// Writes builder methods: each sets something in `self` and returns it.
-macro_rules! setters {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$lifetime:lifetime>)?
-        ($this:ident $(, $arg:ident: $ty:ty)* $(,)?) $body:block)*) => {
-        $(
-            $(#[$meta])*
-            #[must_use]
-            #[allow(clippy::double_must_use, reason = "some types are marked themselves")]
-            $vis fn $name $(<$lifetime>)? (mut $this $(, $arg: $ty)*) -> Self {
-                $body
-                $this
-            }
-        )*
-    };
-}
-
-pub(crate) use setters;
+use crate::{error::excerpt, stdx::setters};
 
 /// Writes a builder method that adds a member to the field `meta`. The argument, if any, is the rest of the first paragraph
 /// of its documentation.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::Icon;
+use crate::stdx::setters;
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///

@@ -10,8 +10,8 @@ use crate::{
         Caller,
         entry::{EntryGroup, EntryInfo, EntryKind},
     },
-    model::setters,
     registry::Change,
+    stdx::setters,
 };
 
 /// Selecting, renaming and hiding functions.

@@ -17,8 +17,8 @@ use crate::{
         SchemaProfile, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
-    model::{Implementation, setters},
-    stdx::debug,
+    model::Implementation,
+    stdx::{debug, setters},
     telemetry::{SharedTelemetry, Telemetry},
 };
 

@@ -9,7 +9,8 @@ use super::Server;
 use crate::{
     engine::{MAX_PERIOD, OWN_EXTENSIONS, SessionRates, StateKey, TaskLimits},
     handler::entry::EntryKind,
-    model::{CacheScope, Icon, setters},
+    model::{CacheScope, Icon},
+    stdx::setters,
 };
 
 /// Describing the server to its clients.

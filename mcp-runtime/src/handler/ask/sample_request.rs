@@ -10,8 +10,9 @@ use super::{
 use crate::{
     error::Fault,
     jsonrpc::write::plain,
-    model::{Role, add_meta, named, setters},
+    model::{Role, add_meta, named},
     revision::{Feature, Features, encode::Object},
+    stdx::setters,
 };
 
 /// The maximum number of tokens, unless a request sets another one.

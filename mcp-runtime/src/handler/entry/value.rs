@@ -19,7 +19,8 @@ use crate::{
         write_prompt, write_resource, write_tool,
     },
     jsonrpc::write,
-    model::{CacheScope, Icon, setters},
+    model::{CacheScope, Icon},
+    stdx::setters,
 };
 
 /// Every closure receives the context.

@@ -17,8 +17,8 @@ use self::shared::SharedBudgets;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
-use crate::stdx::debug;
-use crate::{counters::Counter, error::Fault, model::setters};
+use crate::stdx::{debug, setters};
+use crate::{counters::Counter, error::Fault};
 
 /// The default maximum number of keys, each of which has its own budget.
 const DEFAULT_MAX_KEYS: usize = 10_000;

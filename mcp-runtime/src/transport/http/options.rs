@@ -14,8 +14,7 @@ use http::request::Parts;
 use super::{peers::Share, proxies::TrustedProxies};
 use crate::{
     engine::{MAX_PERIOD, MIN_PERIOD},
-    model::setters,
-    stdx::debug,
+    stdx::{debug, setters},
 };
 
 /// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another

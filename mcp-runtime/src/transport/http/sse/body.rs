@@ -19,7 +19,7 @@ use crate::{
     counters::{Counted, Counter},
     engine::{Engine, InFlight},
     error::Fault,
-    model::setters,
+    stdx::setters,
     telemetry::{SharedTelemetry, StreamEnd},
     transport::http::session::ActiveSession,
 };
