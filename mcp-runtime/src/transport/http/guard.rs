@@ -8,7 +8,7 @@ use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 use super::{
     headers::Header,
     options::HttpOptions,
-    response::{self, HttpResponse},
+    response::{self, Rejection},
 };
 use crate::{
     error::excerpt,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Rejects a request whose `Host` or `Origin` is not allowed.
-pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
+pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
     check_host(request, options)?;
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
     match origins.find(|origin| !is_allowed_origin(origin, options)) {
@@ -26,7 +26,7 @@ pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<Ht
 }
 
 /// Rejects a request whose `Host` is not allowed, whatever its `Origin`.
-pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
+pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
     let Some(host) = host(&request.headers, &request.uri) else {
         let reason = "expected exactly one `Host` header";
         log_rejection(request, reason);
@@ -36,7 +36,7 @@ pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), B
 }
 
 /// Rejects a request because of its host or origin. The message for the client also says what allows the request.
-fn forbid(request: &Parts, what: &str, value: &str) -> Box<HttpResponse> {
+fn forbid(request: &Parts, what: &str, value: &str) -> Rejection {
     let reason = reason_for(what, value);
     log_rejection(request, &reason);
     let help = format!("help: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {}`", excerpt(value));

@@ -12,7 +12,7 @@ use super::{
     limits::too_many_unread,
     request::HttpRequestSource,
     request_body::{self, ReceivedBody, RequestBody, linger},
-    response::{self, HttpResponse},
+    response::{self, HttpResponse, Rejection},
     routing::{self, Route},
     session::{ActiveSession, StreamCalls},
     sse::{body::CancelOnDrop, events::StreamEvents, stream::EventStream},
@@ -37,7 +37,7 @@ struct Exchange {
     /// The id of the session that the message has opened.
     opened: Option<Arc<str>>,
     /// The response if the message names no session and is not a request. Requests may be stateless or open a session.
-    rejection: Option<Box<HttpResponse>>,
+    rejection: Option<Rejection>,
     outcome: ReceiveOutcome,
     is_batch: bool,
     /// The output so far, as lines.
@@ -63,7 +63,7 @@ pub(super) async fn post<B: RequestBody>(
     source: Arc<HttpRequestSource>,
     body: B,
     now: Instant,
-) -> Result<HttpResponse, Box<HttpResponse>> {
+) -> Result<HttpResponse, Rejection> {
     let request = source.request();
     let routed = match routing::route(endpoint, request, now) {
         Ok(Route::Unloaded) => Box::pin(routing::load(endpoint, &source, now)).await,
@@ -176,7 +176,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
 }
 
 /// Waits until the kind of the response is known, then responds.
-async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> Result<HttpResponse, Box<HttpResponse>> {
+async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> Result<HttpResponse, Rejection> {
     exchange.settle(endpoint).await?;
     if !exchange.outcome.is_request {
         return Ok(acknowledge(endpoint, *exchange));
@@ -319,7 +319,7 @@ impl Exchange {
     /// # Errors
     ///
     /// Returns the response that replaces the response of the message if it was not added.
-    fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Box<HttpResponse>> {
+    fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Rejection> {
         let id = opened.map_err(|fault| {
             // The session was never announced, so nothing else would stop its pings.
             self.connection.session().into_iter().for_each(|session| session.end());
@@ -335,7 +335,7 @@ impl Exchange {
     /// # Errors
     ///
     /// Returns the response that replaces the response of the message if that fails.
-    async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Box<HttpResponse>> {
+    async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Rejection> {
         if let Some(session) = self.unopened() {
             let opened = endpoint.sessions().open(session, self.source.peer()).await;
             return self.opened_as(opened);
@@ -354,7 +354,7 @@ impl Exchange {
         }
     }
 
-    fn reject(&self, fault: &Fault) -> Box<HttpResponse> {
+    fn reject(&self, fault: &Fault) -> Rejection {
         Box::new(response::overloaded_with(replace_with_error(&self.lines, fault)))
     }
 

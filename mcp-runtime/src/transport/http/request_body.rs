@@ -20,7 +20,7 @@ use super::{
     limits::{ReusedBuffer, SharedLimits},
     peers::{Peer, PeerPermit},
     request::HttpRequestSource,
-    response::{self, HttpResponse},
+    response::{self, HttpResponse, Rejection},
 };
 use crate::{counters::Counter, error::Fault};
 
@@ -80,7 +80,7 @@ pub(super) fn read<B: RequestBody>(
     source: &HttpRequestSource,
     body: B,
     now: Instant,
-) -> impl Future<Output = Result<ReceivedBody, Box<HttpResponse>>> {
+) -> impl Future<Output = Result<ReceivedBody, Rejection>> {
     read_up_to(usize::MAX, endpoint, source, body, now)
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn read_up_to<B: RequestBody>(
     source: &HttpRequestSource,
     body: B,
     now: Instant,
-) -> Result<ReceivedBody, Box<HttpResponse>> {
+) -> Result<ReceivedBody, Rejection> {
     let (options, limits) = (endpoint.options(), endpoint.limits());
     let max_bytes = max_bytes.min(options.max_body_bytes);
     let mut reader = BodyReader {

@@ -19,6 +19,9 @@ use crate::{
 
 pub(super) type HttpResponse = Response<HttpBody>;
 
+/// The response to a request that is rejected.
+pub(super) type Rejection = Box<HttpResponse>;
+
 /// The future of a `tower_service::Service`.
 pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
 

@@ -13,7 +13,7 @@ use super::{
     headers::{Header, SESSION, VERSION, accepts, accepts_json_and_events, is_json, is_unencoded},
     peers::Peer,
     request::HttpRequestSource,
-    response::{self, HttpResponse},
+    response::{self, HttpResponse, Rejection},
     session::{ActiveSession, HttpSession, Lookup},
     sse::{
         body::{StreamConfig, parse_event_id},
@@ -34,7 +34,7 @@ pub(super) enum Route {
     Stateless,
     /// The headers do not determine the route. The message may open a session, or its body may declare a stateless
     /// revision. Any other message is rejected with this response.
-    Unrouted(Box<HttpResponse>),
+    Unrouted(Rejection),
 }
 
 impl Route {
@@ -55,7 +55,7 @@ impl Route {
 /// # Errors
 ///
 /// Returns the response that rejects the request if the body is not plain JSON.
-pub(super) fn check_content(content_type: Header<'_>, content_encoding: Header<'_>) -> Result<(), Box<HttpResponse>> {
+pub(super) fn check_content(content_type: Header<'_>, content_encoding: Header<'_>) -> Result<(), Rejection> {
     let reject = |why| response::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
     if !is_json(content_type) {
         return Err(Box::new(reject("`Content-Type` must be application/json")));
@@ -73,7 +73,7 @@ pub(super) fn check_content(content_type: Header<'_>, content_encoding: Header<'
 /// # Errors
 ///
 /// Returns the response that rejects the request if its headers are unacceptable, or if its session does not exist.
-pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Box<HttpResponse>> {
+pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Rejection> {
     let names = [&CONTENT_TYPE, &CONTENT_ENCODING, &ACCEPT, &VERSION, &SESSION];
     let [content_type, content_encoding, accept, version, session] = Header::find(&request.headers, names);
     check_content(content_type, content_encoding)?;
@@ -104,11 +104,7 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
 /// # Errors
 ///
 /// Returns the response that rejects the request if its session does not exist, or if the backend fails.
-pub(super) async fn load(
-    endpoint: &Endpoint,
-    source: &HttpRequestSource,
-    now: Instant,
-) -> Result<Route, Box<HttpResponse>> {
+pub(super) async fn load(endpoint: &Endpoint, source: &HttpRequestSource, now: Instant) -> Result<Route, Rejection> {
     load_session(endpoint, source.request(), source.peer(), now).await.map(Route::Session)
 }
 
@@ -122,11 +118,7 @@ pub(super) async fn load(
 /// # Errors
 ///
 /// Returns the response that rejects the request if it names no session, or if the session does not exist.
-pub(super) async fn session(
-    endpoint: &Endpoint,
-    request: &Parts,
-    now: Instant,
-) -> Result<ActiveSession, Box<HttpResponse>> {
+pub(super) async fn session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<ActiveSession, Rejection> {
     let [version, session] = Header::find(&request.headers, [&VERSION, &SESSION]);
     let version = version.plain(&VERSION);
     let is_probe = request.method == Method::GET && session.is_absent();
@@ -147,7 +139,7 @@ fn find_session(
     request: &Parts,
     id: Header<'_>,
     now: Instant,
-) -> Result<Option<Lookup>, Box<HttpResponse>> {
+) -> Result<Option<Lookup>, Rejection> {
     if id.is_absent() {
         return Ok(None);
     }
@@ -161,7 +153,7 @@ async fn load_session(
     request: &Parts,
     peer: &Arc<Peer>,
     now: Instant,
-) -> Result<ActiveSession, Box<HttpResponse>> {
+) -> Result<ActiveSession, Rejection> {
     let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
     match endpoint.sessions().load(id, response::principal(request), peer, now).await {
         Ok(Some(session)) => Ok(session),
@@ -178,7 +170,7 @@ pub(super) fn session_not_found() -> HttpResponse {
 /// Rejects a version that is unknown or has no sessions.
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
-fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box<HttpResponse>> {
+fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Rejection> {
     match version {
         Ok(Some(version)) if revision::handshake(version).is_none() => {
             let why = format!("unsupported protocol version {:?}", excerpt(version));
@@ -189,12 +181,12 @@ fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box
     }
 }
 
-fn missing_session_id() -> Box<HttpResponse> {
+fn missing_session_id() -> Rejection {
     Box::new(response::invalid_request(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"))
 }
 
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
-pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Box<HttpResponse>> {
+pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Rejection> {
     let session = session(endpoint, request, now).await?;
     if !accepts(&request.headers, "text", "event-stream") {
         let why = "`Accept` must include text/event-stream";
@@ -230,11 +222,7 @@ fn unknown_event() -> HttpResponse {
 }
 
 /// Ends a session.
-pub(super) async fn delete(
-    endpoint: &Endpoint,
-    request: &Parts,
-    now: Instant,
-) -> Result<HttpResponse, Box<HttpResponse>> {
+pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Rejection> {
     let session = session(endpoint, request, now).await?;
     let deleted = endpoint.sessions().delete(&session.session).await;
     deleted.map_err(|fault| Box::new(response::overloaded_with(response::error_message(&fault))))?;

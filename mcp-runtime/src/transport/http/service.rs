@@ -24,7 +24,7 @@ use super::{
     post::post,
     request::HttpRequestSource,
     request_body::RequestBody,
-    response::{self, HttpBody, HttpResponse, ResponseFuture},
+    response::{self, HttpBody, HttpResponse, Rejection, ResponseFuture},
     routing,
 };
 
@@ -248,10 +248,7 @@ async fn handle<B: RequestBody>(endpoint: Endpoint, request: Request<B>) -> Resu
     Ok(try_handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection))
 }
 
-async fn try_handle<B: RequestBody>(
-    endpoint: &Endpoint,
-    request: Request<B>,
-) -> Result<HttpResponse, Box<HttpResponse>> {
+async fn try_handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> Result<HttpResponse, Rejection> {
     let (parts, body) = request.into_parts();
     let now = Instant::now();
     endpoint.sweep(now);

@@ -24,7 +24,7 @@ use crate::{
         headers::{Header, is_json},
         request::HttpRequestSource,
         request_body::{self, RequestBody, linger},
-        response::{self, HttpResponse},
+        response::{self, HttpResponse, Rejection},
     },
 };
 
@@ -53,7 +53,7 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     mut parts: Parts,
     body: B,
     now: Instant,
-) -> Result<(Parts, B, HeaderMap), Box<HttpResponse>> {
+) -> Result<(Parts, B, HeaderMap), Rejection> {
     let Some(authorization) = endpoint.authorization() else {
         return Ok((parts, body, HeaderMap::new()));
     };
@@ -141,7 +141,7 @@ async fn unauthenticated<B: RequestBody>(
     request: Parts,
     body: B,
     now: Instant,
-) -> Box<HttpResponse> {
+) -> Rejection {
     log(error, &request);
     let mut challenges = authorization.challenges();
     let (status, code) = match error.kind() {
