@@ -25,7 +25,6 @@ use super::{
 };
 use crate::{
     backend::{Availability, BackendError, BackendFuture, CircuitBreaker, with_timeout},
-    counters::Counter,
     engine::{Engine, InputResponse, ReplicaHandler, Session, SessionMessage, Slot},
     error::Fault,
     handler::ClientProgress,
@@ -34,7 +33,9 @@ use crate::{
     transport::http::{
         HttpOptions,
         peers::{Peer, PeerPermit},
-        session::{ActiveSession, HttpSession, LocalSessions, SessionFuture, SharedSessions, new_id},
+        session::{
+            ActiveSession, HttpSession, LocalSessions, SessionFuture, SharedSessions, new_id, too_many_sessions,
+        },
     },
 };
 
@@ -366,10 +367,6 @@ fn deliver(local: &HttpSession, request: u64, answer: InputResponse) {
 /// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.
 fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-}
-
-fn too_many_sessions() -> Fault {
-    Fault::refused(Counter::RefusedSessions, "too many sessions")
 }
 
 /// A job for a session, which the job names by its id.

@@ -37,9 +37,9 @@ use crate::{
         peers::PeerPermit,
         request::HttpRequestSource,
         request_body::{self, RequestBody, linger},
-        response::{self, HttpResponse},
+        response::{self, HttpResponse, Rejection},
         routing,
-        session::new_id,
+        session::{new_id, too_many_sessions},
         sse::{
             body::{CancelOnDrop, DrainedStream, StreamConfig},
             events::StreamEvents,
@@ -72,7 +72,7 @@ impl LegacyService {
         Ok(self.handle(request).await.unwrap_or_else(|rejection| *rejection))
     }
 
-    async fn handle<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {
+    async fn handle<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Rejection> {
         let (parts, body) = request.into_parts();
         guard::check(&parts, self.endpoint.options())?;
         let (parts, body, response_headers) = admit(&self.endpoint, parts, body, Instant::now()).await?;
@@ -92,8 +92,7 @@ impl LegacyService {
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
         let sessions = &self.endpoint.sessions().local;
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
-            Counter::RefusedSessions.count();
-            return response::overloaded("too many sessions");
+            return response::overloaded_with(response::error_message(&too_many_sessions()));
         };
         let memory = sessions.memory.of_peer(permit.peer());
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
@@ -109,7 +108,7 @@ impl LegacyService {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive<B: RequestBody>(&self, request: Parts, body: B) -> Result<HttpResponse, Box<HttpResponse>> {
+    async fn receive<B: RequestBody>(&self, request: Parts, body: B) -> Result<HttpResponse, Rejection> {
         let client = match self.find(&request) {
             Ok(client) => client,
             Err(rejection) => {
@@ -126,7 +125,7 @@ impl LegacyService {
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
-    fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
+    fn find(&self, request: &Parts) -> Result<Arc<Client>, Rejection> {
         let client = self.sessions.0.lock().get(session_id(request)).map(Arc::clone);
         let client = client.filter(|client| client.principal.as_deref() == response::principal(request));
         let client = client.ok_or_else(|| Box::new(self.session_not_found()))?;
@@ -205,7 +204,7 @@ impl Client {
     }
 
     /// Rejects a message if the client does not read its stream.
-    fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
+    fn check_unread(&self) -> Result<(), Rejection> {
         if self.outbox.unread() > self.endpoint.engine().profile.limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }

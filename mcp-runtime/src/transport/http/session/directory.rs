@@ -2,10 +2,9 @@
 
 use std::{pin::Pin, sync::Arc, time::Instant};
 
-use super::{ActiveSession, LocalSessions};
+use super::{ActiveSession, LocalSessions, too_many_sessions};
 use crate::{
     backend::BackendFuture,
-    counters::Counter,
     engine::{Session, SessionMessage},
     error::Fault,
     transport::http::peers::Peer,
@@ -94,9 +93,7 @@ impl Sessions {
     }
 
     fn open_here(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
-        self.local
-            .open(Arc::clone(session), peer)
-            .ok_or_else(|| Fault::refused(Counter::RefusedSessions, "too many sessions"))
+        self.local.open(Arc::clone(session), peer).ok_or_else(too_many_sessions)
     }
 
     /// Opens a session of a peer, and returns its id.

@@ -9,7 +9,9 @@ use std::{
 
 use super::{AbandonedStream, ActiveSession, HttpSession, SharedStreams};
 use crate::{
+    counters::Counter,
     engine::Session,
+    error::Fault,
     random,
     stdx::Mutex,
     transport::http::{
@@ -260,6 +262,11 @@ fn evict_idle(tables: &mut [MutexGuard<'_, Table>], peer: Option<&Arc<Peer>>) ->
 /// Returns a random session id in visible ASCII, or `None` if the operating system provides no random bytes.
 pub(crate) fn new_id() -> Option<Arc<str>> {
     random::id().map(Into::into)
+}
+
+/// Returns the error if there is no room for another session of a peer.
+pub(crate) fn too_many_sessions() -> Fault {
+    Fault::refused(Counter::RefusedSessions, "too many sessions")
 }
 
 #[cfg(test)]

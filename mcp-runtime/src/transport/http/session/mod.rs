@@ -8,7 +8,7 @@ mod local;
 #[cfg_attr(not(feature = "cluster"), allow(unused_imports, reason = "only `cluster` shares sessions"))]
 pub(crate) use self::{
     directory::{Lookup, SessionFuture, Sessions, SharedSessions},
-    local::{LocalSessions, new_id},
+    local::{LocalSessions, new_id, too_many_sessions},
 };
 
 use std::{
