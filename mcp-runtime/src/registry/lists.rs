@@ -188,12 +188,12 @@ pub(crate) fn write_resources(
 const OFFSETS: &str = "from";
 
 /// Returns the cursor of a list that continues after an element.
-fn cursor_after(list: &str, key: &str) -> String {
+pub(crate) fn cursor_after(list: &str, key: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{list}:{key}"))
 }
 
 /// Returns the key of the element after which a cursor continues.
-fn last_key(list: &str, cursor: &str) -> Result<String, Fault> {
+pub(crate) fn last_key(list: &str, cursor: &str) -> Result<String, Fault> {
     let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let key = decoded.as_deref().and_then(|text| text.strip_prefix(list)?.strip_prefix(':'));
     key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
@@ -204,7 +204,8 @@ pub(crate) fn decode_offset(cursor: &str) -> Result<usize, Fault> {
     last_key(OFFSETS, cursor)?.parse().map_err(|_| unknown_cursor(cursor))
 }
 
-fn unknown_cursor(cursor: &str) -> Fault {
+/// Returns the error for a cursor that was not returned by the list.
+pub(crate) fn unknown_cursor(cursor: &str) -> Fault {
     Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor)))
 }
 

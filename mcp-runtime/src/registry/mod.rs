@@ -32,6 +32,8 @@ use crate::{
     revision::{Dialect, Revision},
 };
 
+#[cfg(feature = "tasks")]
+pub(crate) use self::lists::{cursor_after, last_key, unknown_cursor};
 pub(crate) use self::{
     build::Selection,
     lists::{ListKind, ListSet, Pager, ServerCapabilities, decode_offset, write_resources},

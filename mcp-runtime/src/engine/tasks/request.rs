@@ -10,7 +10,6 @@ use std::{
     task::Poll,
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tokio::runtime::Handle;
 
 use super::{
@@ -30,10 +29,11 @@ use crate::{
         request::{operation::Operation, params::Params, source::SenderAccess},
         session::Session,
     },
-    error::{Fault, excerpt},
+    error::Fault,
     handler::{Encoding, ask::Capability},
     jsonrpc::raw,
     random::log_id,
+    registry::{cursor_after, last_key, unknown_cursor},
     revision::Feature,
     stdx::race,
 };
@@ -116,6 +116,9 @@ impl TaskRequest {
     }
 }
 
+/// Takes the place of the name of a list in the cursors of [`list`].
+const TASKS: &str = "task";
+
 /// Lists one page of an owner's tasks, without the tasks whose functions require scopes that the sender lacks.
 pub(crate) async fn list(
     tasks: Arc<Tasks>,
@@ -127,19 +130,13 @@ pub(crate) async fn list(
 ) -> Result<Vec<u8>, Fault> {
     let (mut page, last) = tasks.store.page(&owner, after.as_ref(), page_size).await?;
     page.retain(|task| access.grants(&task.state.scopes));
-    let next = last.as_ref().map(encode_cursor);
+    let next = last.map(|last| cursor_after(TASKS, last.id()));
     Ok(encode::list(&encoding, &page, next.as_deref()))
 }
 
-fn encode_cursor(last: &TaskKey) -> String {
-    URL_SAFE_NO_PAD.encode(format!("task:{}", last.id()))
-}
-
-/// Decodes a cursor that [`list`] returned to an owner: the last task of the page.
+/// Returns the task after which a cursor of [`list`] continues.
 pub(crate) fn decode_cursor(tasks: &Tasks, cursor: &str, owner: &str) -> Result<TaskKey, Fault> {
-    let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let key = decoded.as_deref().and_then(|text| tasks.store.key(owner, text.strip_prefix("task:")?));
-    key.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor))))
+    tasks.store.key(owner, &last_key(TASKS, cursor)?).ok_or_else(|| unknown_cursor(cursor))
 }
 
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.
