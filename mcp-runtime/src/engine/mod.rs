@@ -62,7 +62,7 @@ pub use limits::{Rate, SessionRates, TaskLimits};
 #[cfg(feature = "http")]
 pub(crate) use listener::too_many_listeners;
 #[cfg(feature = "http")]
-pub(crate) use outbox::{Meter, Outbox};
+pub(crate) use outbox::{Meter, MeteredBytes, Outbox};
 #[cfg(feature = "http")]
 pub(crate) use pending_requests::session_ended;
 pub(crate) use profile::{OWN_EXTENSIONS, Profile};

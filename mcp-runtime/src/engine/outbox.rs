@@ -282,7 +282,7 @@ impl Outbox {
 
     /// Adds the number of unread bytes to a meter, and keeps the meter up to date.
     pub(crate) fn set_meter(&self, meter: Meter) {
-        self.contents().meter = Some(meter);
+        self.contents().metered = Some(meter.count(0));
     }
 
     /// Wakes the task that waits for output.
@@ -397,13 +397,19 @@ impl Meter {
         self.total.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add(&self, bytes: usize) {
+    /// Counts bytes until the returned value is dropped.
+    pub(crate) fn count(&self, bytes: usize) -> MeteredBytes {
+        self.add(bytes);
+        MeteredBytes { meter: self.clone(), bytes }
+    }
+
+    fn add(&self, bytes: usize) {
         for counter in self.counters() {
             counter.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn sub(&self, bytes: usize) {
+    fn sub(&self, bytes: usize) {
         for counter in self.counters() {
             counter.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -411,6 +417,37 @@ impl Meter {
 
     fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
         [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
+    }
+}
+
+/// Bytes that count towards a [`Meter`].
+#[derive(Debug)]
+pub(crate) struct MeteredBytes {
+    meter: Meter,
+    bytes: usize,
+}
+
+impl MeteredBytes {
+    /// Returns the number of bytes.
+    #[cfg(feature = "http")]
+    pub(crate) fn get(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes the number of bytes.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        match bytes.checked_sub(before) {
+            Some(0) => {}
+            Some(added) => self.meter.add(added),
+            None => self.meter.sub(before - bytes),
+        }
+    }
+}
+
+impl Drop for MeteredBytes {
+    fn drop(&mut self) {
+        self.meter.sub(self.bytes);
     }
 }
 
@@ -437,9 +474,8 @@ struct Contents {
     close_after: Option<Duration>,
     /// The class of the fault with which a call ended.
     fault: Option<FaultClass>,
-    meter: Option<Meter>,
-    /// The number of bytes that `meter` includes.
-    metered: usize,
+    /// The unread bytes, if they count towards a meter.
+    metered: Option<MeteredBytes>,
     /// Whether a notification was dropped since the transport last drained the outbox.
     has_dropped: bool,
     /// Whether the session that the output belongs to has ended.
@@ -466,29 +502,15 @@ impl DerefMut for LockedContents<'_> {
 impl Drop for LockedContents<'_> {
     fn drop(&mut self) {
         let unread = self.lines.len();
-        self.update_meter(unread);
-    }
-}
-
-impl Drop for Contents {
-    fn drop(&mut self) {
-        self.update_meter(0);
+        if let Some(metered) = &mut self.metered {
+            metered.set(unread);
+        }
     }
 }
 
 impl Contents {
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.pending.is_empty()
-    }
-
-    fn update_meter(&mut self, unread: usize) {
-        let Some(meter) = &self.meter else { return };
-        let before = std::mem::replace(&mut self.metered, unread);
-        match unread.checked_sub(before) {
-            Some(0) => {}
-            Some(added) => meter.add(added),
-            None => meter.sub(before - unread),
-        }
     }
 
     /// Encodes the pending notifications.

@@ -15,14 +15,14 @@ use super::{
 };
 use crate::{
     backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
-    engine::Outbox,
+    engine::{MeteredBytes, Outbox},
     revision::Dialect,
     stdx::race,
     transport::http::{
         session::StreamCalls,
         sse::{
             events::StreamItem,
-            stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+            stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
         },
     },
 };
@@ -130,7 +130,7 @@ pub(super) struct Writer {
     /// received them, they are bounded like the log.
     pending: VecDeque<Vec<u8>>,
     /// The bytes of the pending entries, which count towards the memory of all streams.
-    pending_bytes: KeptBytes,
+    pending_bytes: MeteredBytes,
     /// The header of the last event, including the pending events.
     header: EventHeader,
     /// The number of bytes of the entries that arrived together with the answers. The log keeps them beyond its limit, so

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::{
-    engine::{Meter, Outbox},
+    engine::{Meter, MeteredBytes, Outbox},
     stdx::{Mutex, wait_until},
     transport::http::peers::Peer,
 };
@@ -41,10 +41,8 @@ impl StreamMemory {
     }
 
     /// Counts bytes until the returned value is dropped.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn count(&self, bytes: usize) -> KeptBytes {
-        self.meter.add(bytes);
-        KeptBytes { meter: self.meter.clone(), bytes }
+    pub(crate) fn count(&self, bytes: usize) -> MeteredBytes {
+        self.meter.count(bytes)
     }
 
     /// Counts the unread bytes of an outbox.
@@ -69,33 +67,6 @@ impl Default for StreamMemory {
     }
 }
 
-/// Bytes that wait for the backend, and that count towards the memory of all streams.
-#[cfg(feature = "cluster")]
-#[derive(Debug)]
-pub(crate) struct KeptBytes {
-    meter: Meter,
-    bytes: usize,
-}
-
-#[cfg(feature = "cluster")]
-impl KeptBytes {
-    /// Changes the number of bytes.
-    pub(crate) fn set(&mut self, bytes: usize) {
-        let before = std::mem::replace(&mut self.bytes, bytes);
-        match bytes.checked_sub(before) {
-            Some(added) => self.meter.add(added),
-            None => self.meter.sub(before - bytes),
-        }
-    }
-}
-
-#[cfg(feature = "cluster")]
-impl Drop for KeptBytes {
-    fn drop(&mut self) {
-        self.meter.sub(self.bytes);
-    }
-}
-
 /// A stream of messages. It outlives the HTTP responses that carry it.
 #[derive(Debug)]
 pub(crate) struct EventStream {
@@ -117,7 +88,7 @@ struct Log {
     memory: StreamMemory,
     /// The messages with the numbers of their events.
     events: VecDeque<(u64, Bytes)>,
-    bytes: usize,
+    bytes: MeteredBytes,
     /// The number of the newest event.
     last: u64,
     /// The number of the event written last. Later events must not be dropped.
@@ -270,14 +241,14 @@ impl Drop for AttachedStream {
 
 impl Log {
     fn new(memory: StreamMemory) -> Self {
-        Self { memory, events: VecDeque::new(), bytes: 0, last: 0, written: 0, carrier: 0, is_carried: false }
+        let bytes = memory.count(0);
+        Self { memory, events: VecDeque::new(), bytes, last: 0, written: 0, carrier: 0, is_carried: false }
     }
 
     fn append(&mut self, lines: &[u8]) {
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.last += 1;
-            self.bytes += line.len();
-            self.memory.meter.add(line.len());
+            self.bytes.set(self.bytes.get() + line.len());
             self.events.push_back((self.last, Bytes::copy_from_slice(line)));
         }
     }
@@ -291,10 +262,7 @@ impl Log {
     fn trim(&mut self) {
         while self.exceeds_limit() {
             match self.events.front() {
-                Some((number, line)) if *number < self.written => {
-                    self.bytes -= line.len();
-                    self.memory.meter.sub(line.len());
-                }
+                Some((number, line)) if *number < self.written => self.bytes.set(self.bytes.get() - line.len()),
                 _ => return,
             }
             self.events.pop_front();
@@ -303,13 +271,7 @@ impl Log {
 
     fn exceeds_limit(&self) -> bool {
         self.events.len() > MAX_LOGGED_MESSAGES
-            || (self.events.len() > 1 && (self.bytes > MAX_LOGGED_BYTES || self.memory.is_full()))
-    }
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        self.memory.meter.sub(self.bytes);
+            || (self.events.len() > 1 && (self.bytes.get() > MAX_LOGGED_BYTES || self.memory.is_full()))
     }
 }
 
@@ -355,7 +317,7 @@ mod tests {
                 assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1), "event {} was dropped", at + 1);
             }
             assert!(stream.log.lock().events.len() <= MAX_LOGGED_MESSAGES, "{count} messages");
-            assert_eq!(memory.used(), stream.log.lock().bytes, "{count} messages");
+            assert_eq!(memory.used(), stream.log.lock().bytes.get(), "{count} messages");
             assert!(!memory.is_full(), "{count} messages");
             drop(stream);
             assert_eq!(memory.used(), 0, "{count} messages");
