@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A session as the backend keeps it, as JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SessionRecord {
     /// The protocol version.
     pub(super) version: String,
@@ -105,14 +105,9 @@ impl SessionRecord {
             principal: session.info.principal.as_deref().map(str::to_owned),
             server: server.to_owned(),
             peer,
-            renewed: None,
             announces_changes: session.subscriber.is_some(),
             declares_logging: session.declares_logging,
-            level: None,
-            roots: 0,
-            resources: Vec::new(),
-            revision: 0,
-            other: Map::new(),
+            ..Self::default()
         }
     }
 
