@@ -36,7 +36,7 @@ impl Error for BackendError {}
 /// The minimum time between two warnings of one kind.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Limits the warnings about a backend that has failed, of which every request and every stream would write one.
+/// Limits the warnings about one condition, of which every request, stream or connection would write one.
 #[derive(Debug)]
 pub(crate) struct Warnings(Mutex<Option<Instant>>);
 

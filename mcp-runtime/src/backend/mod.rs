@@ -29,7 +29,7 @@ mod topics;
 pub use connector::BackendConnector;
 #[cfg(feature = "cluster")]
 pub(crate) use connector::MeasuredBackend;
-#[cfg(all(feature = "cluster", feature = "http"))]
+#[cfg(feature = "http")]
 pub(crate) use error::Warnings;
 pub use error::{BackendError, BackendFuture};
 #[cfg(feature = "backend")]

@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use crate::{
+    backend::Warnings,
     counters::Counter,
     error::Fault,
     stdx::Mutex,
@@ -39,8 +40,6 @@ const LINGER_BYTES: u64 = 256 << 10;
 /// The maximum number of TLS handshakes in progress. Each occupies at most about 80 KiB.
 #[cfg(feature = "tls")]
 const MAX_HANDSHAKES: usize = 1024;
-/// The minimum time between two warnings about too many connections.
-const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection over TCP or a Unix socket: a trait object, so that the program contains hyper's code only once.
 pub(super) type Stream = Box<dyn Io>;
@@ -226,7 +225,7 @@ pub(super) struct ConnectionLimit {
     rejections: Arc<Semaphore>,
     /// The response to a rejected connection. It is empty if connections are encrypted.
     rejection: Bytes,
-    last_warning: Option<Instant>,
+    warnings: Warnings,
 }
 
 impl ConnectionLimit {
@@ -239,7 +238,7 @@ impl ConnectionLimit {
             handshakes: Pool::new(Resource::Handshakes, MAX_HANDSHAKES, max_peer_share),
             rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
             rejection: if is_tls { Bytes::new() } else { rejection().into() },
-            last_warning: None,
+            warnings: Warnings::new(),
         }
     }
 
@@ -248,12 +247,11 @@ impl ConnectionLimit {
     ///
     /// A rejected connection receives a 503 response: its client learns the reason, and a proxy can try another server.
     /// If it were left unaccepted instead, the server would appear to hang.
-    pub(super) fn admit(&mut self, stream: Stream, peer: &Arc<Peer>) -> Option<(Stream, PeerPermit)> {
+    pub(super) fn admit(&self, stream: Stream, peer: &Arc<Peer>) -> Option<(Stream, PeerPermit)> {
         if let Some(permit) = self.pool.try_acquire(peer, 1) {
             return Some((stream, permit));
         }
-        Counter::RefusedConnections.count();
-        self.warn();
+        self.count_refusal();
         self.reject(stream);
         None
     }
@@ -261,11 +259,10 @@ impl ConnectionLimit {
     /// Returns the permit for the handshake of a connection that was admitted. Returns `None` if too many are in progress,
     /// over all peers or of this peer.
     #[cfg(feature = "tls")]
-    pub(super) fn admit_handshake(&mut self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+    pub(super) fn admit_handshake(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         let permit = self.handshakes.try_acquire(peer, 1);
         if permit.is_none() {
-            Counter::RefusedConnections.count();
-            self.warn();
+            self.count_refusal();
         }
         permit
     }
@@ -279,9 +276,9 @@ impl ConnectionLimit {
         });
     }
 
-    fn warn(&mut self) {
-        if self.last_warning.is_none_or(|warning| warning.elapsed() > WARNING_INTERVAL) {
-            self.last_warning = Some(Instant::now());
+    fn count_refusal(&self) {
+        Counter::RefusedConnections.count();
+        if self.warnings.is_due() {
             tracing::warn!("too many connections: rejecting new ones");
         }
     }

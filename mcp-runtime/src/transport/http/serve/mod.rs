@@ -116,7 +116,7 @@ impl Serve {
             Box::pin(transport::shutdown_signal(limit))
         });
         let drain_delay = self.options.drain_delay;
-        let mut connection_limit =
+        let connection_limit =
             ConnectionLimit::new(&self.options, self.service.endpoint.options().max_peer_share, self.listener.is_tls());
         let (listener, router) = (self.listener, Router { service: self.service, options: Arc::new(self.options) });
         let connections = watch::Sender::new(());
