@@ -186,12 +186,10 @@ impl ReaderRecord {
 
     /// Returns whether a replica that is alive has opened the stream of a session.
     pub(crate) async fn is_read(replica: &Replica, session: &str) -> Result<bool, BackendError> {
-        match Self::load(replica, session).await? {
-            Some(Self { response, is_open: true, .. }) => match Slot::of_id(response) {
-                Some(slot) => replica.is_alive(slot).await,
-                None => Ok(false),
-            },
-            _ => Ok(false),
+        let open = Self::load(replica, session).await?.filter(|record| record.is_open);
+        match open.and_then(|record| Slot::of_id(record.response)) {
+            Some(slot) => replica.is_alive(slot).await,
+            None => Ok(false),
         }
     }
 
