@@ -326,7 +326,7 @@ fn answer(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result
         GetPrompt => (capabilities.prompts, entries::get_prompt),
         ListPrompts => (capabilities.prompts, |request, out| entries::list(request, ListKind::Prompts, out)),
         Complete => (capabilities.completions, completion::complete),
-        Ping => (true, session::ping),
+        Ping => (true, session::acknowledge),
         // A handle can log even if no function can.
         SetLevel => (capabilities.logging || announces_changes, session::set_level),
         Subscribe => (capabilities.resources && announces_changes, session::subscribe),

@@ -111,8 +111,8 @@ pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-/// Answers `ping`.
-pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+/// Answers `ping`, or a change that has been made, with an empty result.
+pub(crate) fn acknowledge(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
@@ -124,8 +124,7 @@ pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let level = params::level(request.params.member("level"), "level")?;
     request.connection.flow.set_level(level);
     request.connection.tell_replicas(|| SessionMessage::Change(SessionChange::Level(level)));
-    response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(())
+    acknowledge(request, out)
 }
 
 /// The maximum number of open `subscriptions/listen` requests per connection. Further requests are rejected.
@@ -148,8 +147,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     subscriber.subscribe_resource(&uri, &sees)?;
     let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
     request.connection.tell_replicas(subscribed);
-    response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(())
+    acknowledge(request, out)
 }
 
 /// Ends the session's subscription to a resource.
@@ -158,8 +156,7 @@ pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     subscriber(request, Method::Unsubscribe)?.unsubscribe_resource(&uri);
     let unsubscribed = || SessionMessage::Change(SessionChange::Unsubscribed(uri.into_owned()));
     request.connection.tell_replicas(unsubscribed);
-    response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(())
+    acknowledge(request, out)
 }
 
 /// Returns whether a URI is that of a file of a skill. Such files do not change while the server runs, so subscriptions to
