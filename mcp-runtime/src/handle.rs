@@ -339,7 +339,7 @@ impl Handle {
     /// backend, a session without an open stream in this process is not counted, since the client may read in another
     /// process.
     pub fn dropped_log_messages(&self) -> u64 {
-        self.engine().map_or(0, |engine| engine.dropped_log_messages())
+        self.engine().map_or(0, |engine| engine.sessions.dropped_log_messages())
     }
 
     /// Returns the open sessions, in the order in which they were opened.

@@ -108,7 +108,7 @@ impl Cluster {
 
     /// Sets the server whose sessions hear of what other processes announce.
     pub(crate) fn connect(&self, engine: &Arc<Engine>) {
-        self.log.connect(engine.sessions());
+        self.log.connect(&engine.sessions);
         self.changes.connect(engine);
     }
 

@@ -132,7 +132,6 @@ impl Replica {
 
     /// Returns whether the backend accepts changes, by the result of the last renewal of the lease. Takes a slot first if
     /// there is none.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has a readiness check"))]
     pub(crate) async fn can_write(&self) -> bool {
         self.join().await.is_ok() && !self.membership.is_failing.load(Ordering::Acquire)
     }

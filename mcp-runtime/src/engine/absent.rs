@@ -57,7 +57,7 @@ pub(super) mod tasks {
 
     /// The tasks of a server, which has none.
     #[derive(Debug)]
-    pub(in crate::engine) struct Tasks;
+    pub(crate) struct Tasks;
 
     impl Tasks {
         pub(in crate::engine) fn new(
@@ -71,10 +71,10 @@ pub(super) mod tasks {
         }
 
         #[cfg(feature = "http")]
-        pub(in crate::engine) async fn ended(&self) {}
+        pub(crate) async fn ended(&self) {}
 
         #[cfg(feature = "http")]
-        pub(in crate::engine) fn abort(&self) {}
+        pub(crate) fn abort(&self) {}
 
         /// Returns the bytes of arguments and of results, of which there are none.
         pub(in crate::engine) fn buffered(&self) -> (Buffered, Buffered) {

@@ -108,9 +108,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> ReceiveOutcome {
         self.context.clock.set(now);
-        if let Some(session) = self.context.session.get() {
-            session.record_sign_of_life();
-        }
+        self.record_sign_of_life();
         let text = match std::str::from_utf8(without_bom(bytes)) {
             Ok(text) => text,
             Err(error) => {
@@ -179,8 +177,8 @@ impl Connection {
         }
     }
 
-    /// Records that the client has made room for output that was waiting.
-    pub(crate) fn record_read(&self) {
+    /// Records that the client has sent something, or has made room for output that was waiting.
+    pub(crate) fn record_sign_of_life(&self) {
         if let Some(session) = self.context.session.get() {
             session.record_sign_of_life();
         }

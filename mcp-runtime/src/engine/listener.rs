@@ -146,7 +146,7 @@ pub(crate) struct Listener {
     outbox: Arc<Outbox>,
     encoding: Arc<Encoding>,
     /// The watch that notifies the client of changes to tasks.
-    task_watch: Option<TaskWatch>,
+    pub(crate) task_watch: Option<TaskWatch>,
     _permit: Option<Permit>,
     /// The operation that ends with the request. A client that no longer listens has not failed.
     pub(crate) operation: Operation,
@@ -179,11 +179,6 @@ impl Listener {
             operation: Operation::none(),
             _count: Counted::new(Counter::Listeners),
         }
-    }
-
-    /// Also notifies the client of changes to tasks, for as long as the listener exists.
-    pub(crate) fn watch_tasks(&mut self, watch: TaskWatch) {
-        self.task_watch = Some(watch);
     }
 
     /// Ends the request without a response.

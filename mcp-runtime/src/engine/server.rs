@@ -43,7 +43,7 @@ pub(crate) struct Engine {
     changing: Mutex<()>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
-    pub(super) sessions: Arc<Sessions>,
+    pub(crate) sessions: Arc<Sessions>,
     recent_infos: RecentInfos,
     pub(crate) peer_rates: PeerRates,
     /// Whether the server declares that its lists may change.
@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     pub(super) round_states: Arc<super::client_requests::RoundStates>,
     /// The processes that share the backend. `None` if the author has not set a backend.
     replicas: Option<Arc<dyn Replicas>>,
-    pub(super) tasks: Arc<Tasks>,
+    pub(crate) tasks: Arc<Tasks>,
     /// The HTTP endpoints that serve this server.
     pub(super) endpoints: Mutex<Vec<Weak<dyn EndpointStats>>>,
     /// One for each of [`Revision::ALL`].
@@ -108,7 +108,6 @@ impl Engine {
     }
 
     /// Returns the processes that share the backend. Returns `None` if the backend is not shared.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
         self.replicas.as_ref()
     }
@@ -202,17 +201,6 @@ impl Engine {
         }
     }
 
-    /// Returns the sessions of this process.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
-        &self.sessions
-    }
-
-    /// Returns the number of log messages that [`log`](Self::log) could not send.
-    pub(crate) fn dropped_log_messages(&self) -> u64 {
-        self.sessions.dropped_log_messages()
-    }
-
     /// Returns the sessions that have not ended.
     #[cfg(feature = "ask")]
     pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn crate::handler::SessionPeer>> {
@@ -258,18 +246,6 @@ impl Engine {
         if let Some(replicas) = &self.replicas {
             replicas.flush().await;
         }
-    }
-
-    /// Waits until no task is running in this process.
-    #[cfg(feature = "http")]
-    pub(crate) async fn tasks_ended(&self) {
-        self.tasks.ended().await;
-    }
-
-    /// Ends the tasks that are running in this process. Other processes notice when this one leaves.
-    #[cfg(feature = "http")]
-    pub(crate) fn abort_tasks(&self) {
-        self.tasks.abort();
     }
 
     /// Leaves the other processes once nothing else uses this server. Waits for that for at most a second.

@@ -311,7 +311,7 @@ impl Sessions {
     }
 
     /// Returns the number of log messages that could not be sent.
-    pub(super) fn dropped_log_messages(&self) -> u64 {
+    pub(crate) fn dropped_log_messages(&self) -> u64 {
         self.dropped_log_messages.load(Ordering::Relaxed)
     }
 }

@@ -110,7 +110,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                 progress = true;
                 self.extend_grace();
                 if std::mem::take(&mut self.output.was_read) {
-                    self.connection.record_read();
+                    self.connection.record_sign_of_life();
                 }
             }
             if self.connection.is_open() != was_open {

@@ -105,11 +105,6 @@ impl Next {
         Outcome { finished: guarded.await, tool_dialect }
     }
 
-    /// Returns a continuation without layers.
-    pub(crate) fn without_layers() -> Self {
-        Self::new(Vec::new())
-    }
-
     /// Returns a future that runs the call through all layers.
     pub(crate) fn start(self, call: Call) -> CallFuture {
         Box::pin(async move { self.run(call).await.finished })
@@ -279,7 +274,7 @@ impl Layers {
     /// its arguments may take long. Returns `None` if the function can be called directly.
     pub(crate) fn for_call(&self, function: &Function, arguments: &str) -> Option<Next> {
         let is_slow = || function.contract.is_slow_to_check(arguments);
-        self.for_function(function).or_else(|| is_slow().then(Next::without_layers))
+        self.for_function(function).or_else(|| is_slow().then(|| Next::new(Vec::new())))
     }
 }
 

@@ -199,9 +199,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let mut listener =
         Listener::start(subscriber, &filter, &sees, request.id, &connection.outbox, request.encoding(), permit);
     listener.operation = request.operation.take();
-    if let Some(watch) = watch {
-        listener.watch_tasks(watch());
-    }
+    listener.task_watch = watch.map(|watch| watch());
     connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         request.operation.restore(&listener.operation);
         listener.cancel();

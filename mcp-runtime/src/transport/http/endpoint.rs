@@ -266,12 +266,12 @@ impl Endpoint {
     pub(super) async fn shut_down(&self, grace: Duration, unreachable: impl Future<Output = ()>) {
         let settled = async {
             let _ = race(self.settled(), unreachable).await;
-            self.engine().tasks_ended().await;
+            self.engine().tasks.ended().await;
         };
         if tokio::time::timeout(grace, settled).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls and tasks in flight");
         }
-        self.engine().abort_tasks();
+        self.engine().tasks.abort();
         self.sessions().local.close_all();
         // Other processes, and the responses that this one carries, read the responses to cancelled calls from the backend.
         let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), self.sessions().written()).await;

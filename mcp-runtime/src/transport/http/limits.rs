@@ -40,7 +40,7 @@ const RECEIVING_SHARDS: usize = 8;
 pub(super) struct SharedLimits {
     pub(super) peers: Arc<Peers>,
     calls: Pool,
-    authorization_requests: Pool,
+    pub(super) authorization_requests: Pool,
     listeners: Pool,
     /// One permit for each byte.
     body_memory: Pool,
@@ -94,12 +94,6 @@ impl SharedLimits {
         let permit = self.calls.try_acquire(peer, 1).ok_or_else(too_many_calls)?;
         let sessions = Arc::clone(&self.sessions);
         Ok(Box::new(CallPermit { _permit: permit, _body_memory: body_memory, sessions }))
-    }
-
-    /// Returns a permit for a request to a route of the authenticator. Returns `None` if too many are being handled,
-    /// over all peers or for this peer.
-    pub(super) fn admit_authorization_request(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
-        self.authorization_requests.try_acquire(peer, 1)
     }
 
     /// Checks that [`admit_call`](Self::admit_call) would succeed.

@@ -28,7 +28,7 @@ use crate::{
         guard,
         request::HttpRequestSource,
         request_body::{self, RequestBody},
-        response::{self, HttpBody, HttpResponse},
+        response::{self, HttpBody, HttpResponse, Rejection},
     },
 };
 
@@ -79,7 +79,7 @@ impl AuthorizationService {
         &self,
         routes: Arc<dyn AuthorizationRoutes>,
         request: Request<B>,
-    ) -> Result<HttpResponse, Box<HttpResponse>> {
+    ) -> Result<HttpResponse, Rejection> {
         let (mut parts, body) = request.into_parts();
         guard::check_host(&parts, self.endpoint.options())?;
         let source = HttpRequestSource::new(parts.clone(), &self.endpoint);
@@ -88,7 +88,7 @@ impl AuthorizationService {
         }
         let received = request_body::read_up_to(MAX_BODY, &self.endpoint, &source, body, Instant::now()).await;
         let received = received?;
-        let Some(permit) = self.endpoint.limits().admit_authorization_request(source.peer()) else {
+        let Some(permit) = self.endpoint.limits().authorization_requests.try_acquire(source.peer(), 1) else {
             return Ok(response::overloaded("too many requests for authorization are being handled"));
         };
         let request = Request::from_parts(parts, Bytes::copy_from_slice(received.bytes()));
@@ -150,9 +150,7 @@ fn metadata(endpoint: &Endpoint, uri: &Uri, headers: &HeaderMap) -> HttpResponse
     let not_found = || response::invalid_request(StatusCode::NOT_FOUND, "no metadata of a protected resource here");
     let Some(authorization) = endpoint.authorization() else { return not_found() };
     let path = &endpoint.options().path;
-    let Some(resource) = authorization.resource_url(endpoint.scheme(), &endpoint.options().path, headers, uri) else {
-        return not_found();
-    };
+    let Some(resource) = authorization.resource_url(endpoint.scheme(), path, headers, uri) else { return not_found() };
     let asked = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default().trim_end_matches('/');
     let own = [resource.path.split('?').next().unwrap_or_default(), path.as_str()];
     if !asked.is_empty() && !own.iter().any(|own| own.trim_end_matches('/') == asked) {
