@@ -422,7 +422,8 @@ fn service() -> String {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let (mut text, mut buffer) = (String::new(), [0; 4096]);
-            while !text.contains("\r\n\r\n") || text.contains("content-length") && !text.ends_with('}') {
+            let has_body = |text: &str| text.contains("content-length: ") && !text.contains("content-length: 0");
+            while !text.contains("\r\n\r\n") || has_body(&text) && !text.ends_with('}') {
                 let count = stream.read(&mut buffer).unwrap();
                 text += std::str::from_utf8(&buffer[..count]).unwrap();
             }
