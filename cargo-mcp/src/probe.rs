@@ -1,6 +1,6 @@
 //! Handshakes and lists in each revision, through a raw connection.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
@@ -145,7 +145,9 @@ pub(crate) async fn connect(
 ) -> Result<RawSession, Failure> {
     let mut why = String::new();
     let revisions = revision.map_or_else(|| Revision::known().rev().collect(), |revision| vec![revision]);
-    for revision in revisions {
+    // Some servers ignore `server/discover`. One that ignores `initialize`, too, will not answer in another revision.
+    let start = Instant::now();
+    for revision in revisions.into_iter().take_while(|_| start.elapsed() / 2 < timeout) {
         match handshake(target, revision, capabilities, timeout).await? {
             Handshake::Accepted(session) => return Ok(*session),
             Handshake::Rejected(reason) | Handshake::Invalid(reason) | Handshake::Failed(reason) => why = reason,

@@ -1,5 +1,7 @@
 //! Broken and missing servers: exit code 3, a helpful message, and no hangs.
 
+use std::fs;
+
 use crate::{
     common::{CommandOutput, run},
     servers::{for_each_at_once, script, server_with_response, unused_url},
@@ -55,6 +57,18 @@ fn programs_that_are_not_servers_are_reported() {
     for_each_at_once(rows, |(command, (program, message))| {
         let args = [*command, &["--connect-timeout", "1", "--"], program].concat();
         assert_eq!(run(&args).expect_failure(3), *message, "{args:?}");
+    });
+}
+
+/// One that ignores `server/discover` may answer `initialize`. One that ignores that, too, is silent in every revision.
+#[test]
+fn a_silent_server_is_not_started_for_each_revision() {
+    for_each_at_once(["lock", "types"], |command| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let starts = directory.path().join("starts");
+        let script = format!("echo started >> {}; exec sleep 60", starts.display());
+        run(&[command, "--connect-timeout", "1", "--", "sh", "-c", &script]).expect_failure(3);
+        assert_eq!(fs::read_to_string(starts).expect("a file"), "started\nstarted\n", "{command}");
     });
 }
 
