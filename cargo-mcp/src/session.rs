@@ -356,6 +356,7 @@ fn failure(session: &Session, what: &str, error: ServiceError) -> Failure {
     };
     match session.observer.stray_line() {
         Some(line) => failure.help(stray_line_help(&line)),
+        None if matches!(session.target, Target::Url { .. }) => failure,
         None => failure.help("its output on stderr is shown above, if there is any"),
     }
 }

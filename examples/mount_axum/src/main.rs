@@ -138,7 +138,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Everything is still served, until load balancers have noticed that `/readyz` fails.
         mcp.drain(DRAIN_DELAY).await;
         // Calls in flight may continue for a while. Without this, open streams would delay the shutdown.
-        tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
+        mcp.graceful_shutdown(Duration::from_secs(10)).await;
     };
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).with_graceful_shutdown(stop).await?;

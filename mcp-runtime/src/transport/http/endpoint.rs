@@ -258,11 +258,12 @@ impl Endpoint {
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls
     /// continue.
     pub(super) fn end_subscriptions(&self) {
+        self.limits().begin_shutdown();
         self.enter(ShutdownPhase::SubscriptionsEnded);
     }
 
     /// Waits for the messages that are being received, then for the calls in flight, unless clients are `unreachable`, and for
-    /// running tasks, for at most `grace` in all. Then closes the endpoint. Rejects new calls once it waits for the calls in flight.
+    /// running tasks, for at most `grace` in all. Then closes the endpoint. Rejects new calls once it waits for the calls in flight, and afterwards.
     pub(super) async fn shut_down(&self, grace: Duration, unreachable: impl Future<Output = ()>) {
         let settled = async {
             let _ = race(self.settled(), unreachable).await;
@@ -271,6 +272,7 @@ impl Endpoint {
         if tokio::time::timeout(grace, settled).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls and tasks in flight");
         }
+        self.limits().close();
         self.engine().tasks.abort();
         self.sessions().local.close_all();
         // Other processes, and the responses that this one carries, read the responses to cancelled calls from the backend.

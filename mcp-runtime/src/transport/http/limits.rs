@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -40,6 +40,7 @@ const RECEIVING_SHARDS: usize = 8;
 pub(super) struct SharedLimits {
     pub(super) peers: Arc<Peers>,
     calls: Pool,
+    is_shutting_down: AtomicBool,
     pub(super) authorization_requests: Pool,
     listeners: Pool,
     /// One permit for each byte.
@@ -73,6 +74,7 @@ impl SharedLimits {
         Self {
             peers: Arc::new(Peers::new(options.max_peer_share)),
             calls: pool(Resource::Calls, options.max_in_flight),
+            is_shutting_down: AtomicBool::new(false),
             authorization_requests: pool(Resource::AuthorizationRequests, MAX_AUTHORIZATION_REQUESTS),
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
@@ -91,7 +93,7 @@ impl SharedLimits {
     /// all peers or for this peer.
     pub(super) fn admit_call(&self, peer: &Arc<Peer>, body_memory: Option<Arc<PeerPermit>>) -> Result<Permit, Fault> {
         self.check_response_memory(peer)?;
-        let permit = self.calls.try_acquire(peer, 1).ok_or_else(too_many_calls)?;
+        let permit = self.calls.try_acquire(peer, 1).ok_or_else(|| self.too_many_calls())?;
         let sessions = Arc::clone(&self.sessions);
         Ok(Box::new(CallPermit { _permit: permit, _body_memory: body_memory, sessions }))
     }
@@ -103,7 +105,7 @@ impl SharedLimits {
     /// Returns the same errors.
     pub(super) fn check_capacity(&self, peer: &Peer) -> Result<(), Fault> {
         self.check_response_memory(peer)?;
-        if self.calls.available_to(peer) > 0 { Ok(()) } else { Err(too_many_calls()) }
+        if self.calls.available_to(peer) > 0 { Ok(()) } else { Err(self.too_many_calls()) }
     }
 
     /// Returns a permit for a `subscriptions/listen` request of a peer.
@@ -179,6 +181,23 @@ impl SharedLimits {
         }
         self.calls.settled().await;
     }
+
+    /// Says from now on that the server is shutting down if there is no permit for a call.
+    pub(super) fn begin_shutdown(&self) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
+    }
+
+    /// Admits no more calls.
+    pub(super) fn close(&self) {
+        self.calls.close();
+    }
+
+    fn too_many_calls(&self) -> Fault {
+        if self.is_shutting_down.load(Ordering::Relaxed) {
+            return Fault::overloaded("the server is shutting down");
+        }
+        Fault::refused(Counter::RefusedCalls, "too many calls in flight")
+    }
 }
 
 impl EndpointStats for SharedLimits {
@@ -188,10 +207,6 @@ impl EndpointStats for SharedLimits {
         buffers.responses.add(response_memory.max - response_memory.free(), response_memory.max);
         buffers.streams.add(sessions.memory.used(), response_memory.max);
     }
-}
-
-fn too_many_calls() -> Fault {
-    Fault::refused(Counter::RefusedCalls, "too many calls in flight")
 }
 
 /// Returns the error for a response that is discarded because clients do not read theirs.

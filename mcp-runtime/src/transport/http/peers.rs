@@ -224,7 +224,8 @@ impl Pool {
 
     /// Returns how much more a peer may use.
     pub(crate) fn available_to(&self, peer: &Peer) -> usize {
-        let (used, free) = (peer.used(self.resource), self.permits.available_permits());
+        let free = if self.permits.is_closed() { 0 } else { self.permits.available_permits() };
+        let used = peer.used(self.resource);
         self.share.of(used + free).saturating_sub(used).min(free)
     }
 
@@ -233,10 +234,14 @@ impl Pool {
         self.permits.available_permits()
     }
 
-    /// Waits until nothing is in use.
+    /// Waits until nothing is in use. Meanwhile, nothing is free. Returns at once if the pool is closed.
     pub(crate) async fn settled(&self) {
-        // Never fails, since the semaphore is never closed.
         let _ = self.permits.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await;
+    }
+
+    /// Gives no more permits from now on.
+    pub(crate) fn close(&self) {
+        self.permits.close();
     }
 
     /// Takes permits, which a [`PeerPermit`] returns. Returns their number.

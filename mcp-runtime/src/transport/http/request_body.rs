@@ -206,7 +206,10 @@ impl ReceivedBody {
 
 impl BodyError {
     fn from_error(error: &(dyn Error + 'static)) -> Self {
-        if error.is::<LengthLimitError>() { Self::TooLong } else { Self::Incomplete(error.to_string()) }
+        // Frameworks wrap the error of the layer that limits the length.
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
+        let is_limit = causes.any(|error| error.is::<LengthLimitError>());
+        if is_limit { Self::TooLong } else { Self::Incomplete(error.to_string()) }
     }
 
     fn response(&self, max_bytes: usize) -> HttpResponse {
@@ -252,6 +255,13 @@ mod tests {
 
     use super::*;
     use crate::transport::http::{options::HttpOptions, peers::Remote, session::LocalSessions};
+
+    #[tokio::test]
+    async fn a_body_that_exceeds_the_limit_of_a_layer_is_too_long() {
+        let limited = axum::body::Body::new(Limited::new(Full::new(Bytes::from_static(b"long")), 3));
+        let error = limited.collect().await.unwrap_err();
+        assert!(matches!(BodyError::from_error(&error), BodyError::TooLong), "{error:?}");
+    }
 
     /// Returns limits with memory for four bodies of 10,000 bytes.
     fn limits() -> SharedLimits {

@@ -78,7 +78,7 @@ impl HttpService {
 
     /// Shuts this service and its clones down gracefully: ends subscriptions, waits for the requests that are being
     /// received, then rejects new calls with status 503, and waits for the calls in flight and running tasks. After `grace`,
-    /// cancels those that remain. Then ends every session and stream.
+    /// cancels those that remain. Then ends every session and stream. New calls are rejected from then on, too.
     ///
     /// Streams otherwise stay open as long as their clients want, which delays the graceful shutdown of the server into
     /// which the service is mounted.
@@ -91,8 +91,8 @@ impl HttpService {
     /// // axum::serve(listener, app).with_graceful_shutdown(async move {
     /// shutdown_signal().await;
     /// mcp.drain(Duration::from_secs(5)).await;
-    /// // The server stops accepting connections at once, while calls in flight continue.
-    /// tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
+    /// // Calls in flight continue, while the rest of the application is still served.
+    /// mcp.graceful_shutdown(Duration::from_secs(10)).await;
     /// // })
     /// # }
     /// ```
