@@ -510,3 +510,35 @@ async fn arguments_of_prompts_are_described_in_words() {
         ]
     );
 }
+
+/// Declares functions whose options are fragments of a macro.
+macro_rules! configured {
+    ($name:literal, $title:expr, $read_only:literal, $timeout:literal, $word:literal, $mime:literal) => {
+        /// Echo.
+        #[tool(name = $name, title = $title, read_only = $read_only, timeout = $timeout, tags($word), meta("acme/word" = $word))]
+        async fn fragments(#[arg(rename = $word, pattern = $word)] text: String) -> String {
+            text
+        }
+
+        /// A text.
+        #[resource("fragments://all", mime = $mime)]
+        fn fragment() -> &'static str {
+            $word
+        }
+    };
+}
+
+configured!("fragments-of-a-macro", "Fragments", true, "1m", "word", "text/markdown");
+
+#[tokio::test]
+async fn options_may_be_fragments_of_a_macro() {
+    let server = Server::empty("fragments", "1.0.0").with::<fragments>().with::<fragment>();
+    let mut client = server.test_client(Revision::V2026_07_28);
+    let tools = client.tools().await.unwrap();
+    assert_eq!((tools[0].name(), &tools[0]["title"]), ("fragments-of-a-macro", &json!("Fragments")));
+    assert_eq!(tools[0]["annotations"]["readOnlyHint"], true);
+    assert_eq!(tools[0]["_meta"]["acme/word"], "word");
+    assert_eq!(tools[0]["inputSchema"]["properties"], json!({"word": {"type": "string", "pattern": "word"}}));
+    let resources = client.resources().await.unwrap();
+    assert_eq!(resources[0]["mimeType"], "text/markdown");
+}

@@ -235,7 +235,7 @@ impl Options {
     pub(super) fn array<T: Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
         let values = self.take(name, errors, |given| {
             let OptionValue::Single(Expr::Array(array)) = &given.value else { return None };
-            let values = array.elems.iter().map(|value| syn::parse2(value.to_token_stream()));
+            let values = array.elems.iter().map(|value| syn::parse2(ungrouped(value.clone()).to_token_stream()));
             values.collect::<syn::Result<Vec<T>>>().ok().filter(|values| !values.is_empty())
         });
         values.unwrap_or_default()
@@ -255,6 +255,14 @@ impl Options {
 
     fn spec(&self, name: Option<&str>) -> Option<&'static OptionSpec> {
         self.known.iter().find(|known| Some(known.name) == name).copied()
+    }
+}
+
+/// Removes the invisible delimiters around an expression that a `macro_rules!` macro has inserted.
+fn ungrouped(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => ungrouped(*group.expr),
+        value => value,
     }
 }
 
@@ -281,7 +289,7 @@ fn parse_option(input: ParseStream<'_>) -> syn::Result<GivenOption> {
         if input.is_empty() || input.peek(Token![,]) {
             return Err(syn::Error::new(equals.span(), format_args!("expected a value after `{name} =`")));
         }
-        OptionValue::Single(input.parse()?)
+        OptionValue::Single(ungrouped(input.parse()?))
     } else if input.peek(token::Paren) {
         let values;
         syn::parenthesized!(values in input);
