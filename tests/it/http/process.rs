@@ -201,6 +201,30 @@ async fn rejected_requests_are_logged() {
         let line = line_with(&mut server.stderr, "request rejected");
         assert!(line.contains("WARN") && line.contains(&origin) && line.contains(method), "{line}");
     }
+    let long = format!("https://{}.example", "x".repeat(4000));
+    server.connect().await.send(&Request::new("POST").path("/mcp").with("origin", &long)).await;
+    let line = line_with(&mut server.stderr, "request rejected");
+    assert!(line.contains("xxx…") && line.len() < 1000, "{line}");
+}
+
+/// No request could be accepted.
+#[test]
+fn hosts_and_origins_that_no_request_has_are_refused() {
+    for (option, value) in [
+        ("host", "https://mcp.example.com/mcp"),
+        ("host", "*.example.com"),
+        ("host", ""),
+        ("host", "mcp.example.com "),
+        ("origin", "app.example.com"),
+        ("origin", "https://app.example.com/"),
+        ("origin", "*"),
+    ] {
+        let mut fixture = fixture("off");
+        let output = fixture.args([&format!("--allow-{option}"), value]).output().unwrap();
+        let message = format!("the allowed {option} `{value}` is invalid\nhelp: write it as in the `");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && stderr.contains(&message), "{value}: {stderr}");
+    }
 }
 
 /// The whole id of a session is all that a client without credentials needs to use it.

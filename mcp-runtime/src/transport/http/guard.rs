@@ -47,13 +47,14 @@ fn reason_for(what: &str, value: &str) -> String {
     format!("the {what} `{}` is not allowed", excerpt(value))
 }
 
-fn text_of(origin: &HeaderValue) -> &str {
-    origin.to_str().unwrap_or("(not ASCII)")
+fn text_of(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or("(not ASCII)")
 }
 
 /// Logs a rejection for the operator, who may have forgotten to allow a host or origin.
 fn log_rejection(request: &Parts, reason: &str) {
-    let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
+    let header = |name| request.headers.get(name).map(|value| excerpt(text_of(value)));
+    let (host, origin) = (header(header::HOST), header(header::ORIGIN));
     tracing::warn!(reason, ?host, ?origin, method = %request.method, "request rejected");
 }
 

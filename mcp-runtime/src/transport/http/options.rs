@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use http::request::Parts;
+use http::{request::Parts, uri::Authority};
 
 use super::{peers::Share, proxies::TrustedProxies};
 use crate::{
@@ -295,19 +295,39 @@ impl HttpOptions {
         self.max_total_body_bytes.max(self.max_body_bytes.saturating_mul(4))
     }
 
-    /// Rejects an address that other machines can reach if no host is allowed.
+    /// Rejects an address that other machines can reach if no host is allowed, and allowed hosts and origins that no request
+    /// can have.
     pub(super) fn check_address(&self, address: &HttpAddress) -> io::Result<()> {
+        let invalid = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if let Some(host) = self.allowed_hosts.iter().find(|host| !is_host(host)) {
+            return invalid(format!(
+                "the allowed host `{host}` is invalid\n\
+                 help: write it as in the `Host` header, such as `mcp.example.com` or `mcp.example.com:8443`"
+            ));
+        }
+        let is_origin =
+            |origin: &str| origin == "null" || origin.split_once("://").is_some_and(|(_, host)| is_host(host));
+        if let Some(origin) = self.allowed_origins.iter().find(|origin| !is_origin(origin)) {
+            return invalid(format!(
+                "the allowed origin `{origin}` is invalid\n\
+                 help: write it as in the `Origin` header, such as `https://app.example.com`"
+            ));
+        }
         let is_public = address.socket_addr().is_some_and(|address| !address.ip().is_loopback());
         if !is_public || !self.allowed_hosts.is_empty() {
             return Ok(());
         }
-        let why = format!(
+        invalid(format!(
             "other machines can reach {address}, but no host is allowed\n\
              help: allow the host name that clients use, with `--allow-host mcp.example.com` or \
              `HttpOptions::allow_host(\"mcp.example.com\")`"
-        );
-        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+        ))
     }
+}
+
+/// Returns whether a text is a host with an optional port.
+fn is_host(text: &str) -> bool {
+    !text.contains(['@', '*']) && text.parse::<Authority>().is_ok()
 }
 
 /// The maximum number of headers of a request.
