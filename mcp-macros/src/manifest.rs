@@ -236,9 +236,25 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 ///
 /// A library that no code mentions is not linked, so its functions are silently missing. The runtime compares this list
 /// with the functions that it finds. Only dependencies with a path are considered: a macro does not know where Cargo
-/// has put the other dependencies.
+/// has put the other dependencies. The package itself is in the list if its library is certainly not linked.
 pub(crate) fn libraries() -> Vec<String> {
-    env::var_os("CARGO_MANIFEST_DIR").map(|directory| of_package(Path::new(&directory))).unwrap_or_default()
+    let Some(directory) = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from) else { return Vec::new() };
+    let own = [env::var("CARGO_PKG_NAME"), env::var("CARGO_BIN_NAME")].map(Result::ok);
+    let own = match own {
+        [Some(package), Some(binary)] => Some(package).filter(|package| is_unused(&directory, package, &binary)),
+        _ => None,
+    };
+    of_package(&directory).into_iter().chain(own).collect()
+}
+
+/// Returns whether a package has a library with annotated functions that a binary of it does not use: the binary is a
+/// single file, which does not contain the name of the library.
+fn is_unused(directory: &Path, package: &str, binary: &str) -> bool {
+    let source = directory.join("src");
+    let main = if binary == package { source.join("main.rs") } else { source.join(format!("bin/{binary}.rs")) };
+    let Ok(main) = fs::read_to_string(main) else { return false };
+    let has_modules = main.lines().any(|line| line.contains("mod ") && line.trim_end().ends_with(';'));
+    !has_modules && !main.contains(&package.replace('-', "_")) && source.join("lib.rs").exists() && annotates(source)
 }
 
 fn of_package(directory: &Path) -> Vec<String> {
@@ -261,11 +277,11 @@ fn uses_runtime(directory: &Path) -> bool {
     Manifest::parse(&manifest).name_of(PACKAGE, || Some(workspace_of(directory)?.1)).is_some()
 }
 
-/// Returns whether a source file below a directory annotates a function, except in tests.
+/// Returns whether a source file of the library below a directory annotates a function, except in tests.
 fn annotates(directory: PathBuf) -> bool {
     let (mut paths, mut files) = (vec![directory], 0);
     while let Some(path) = paths.pop() {
-        if path.file_stem().is_some_and(|name| name == "tests") {
+        if path.file_stem().is_some_and(|name| name == "tests" || name == "main" || name == "bin") {
             continue;
         }
         if let Ok(entries) = fs::read_dir(&path) {

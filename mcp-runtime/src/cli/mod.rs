@@ -242,12 +242,13 @@ impl Program {
 /// Warns about libraries with annotated functions that the program does not contain.
 fn warn_if_not_linked(package: &Package) {
     for library in package.libraries {
-        let is_linked = inventory::iter::<Entry>().any(|entry| entry.info().package == *library);
+        let is_linked =
+            *library != package.name && inventory::iter::<Entry>().any(|entry| entry.info().package == *library);
         if !is_linked {
             let name = library.replace('-', "_");
             tracing::warn!(
                 library,
-                "the functions of this dependency are missing, because nothing in the program refers to it\n\
+                "the functions of this library are missing, because nothing in the program refers to it\n\
                  help: add `use {name} as _;` to the file with `main`"
             );
         }

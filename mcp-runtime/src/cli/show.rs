@@ -155,7 +155,7 @@ pub struct Package {
     pub description: &'static str,
     /// `CARGO_PKG_HOMEPAGE`
     pub homepage: &'static str,
-    /// The dependencies with a path that have annotated functions.
+    /// The dependencies with a path that have annotated functions, and this package if its library is not linked.
     pub libraries: &'static [&'static str],
 }
 

@@ -1,5 +1,6 @@
-//! A server with the functions of the library.
+//! A server with the functions of both libraries.
 
+use mcp_linking as _;
 use mcp_linking_toolbox as _;
 
 mcp_runtime::main!();
