@@ -108,8 +108,8 @@ fn without_subcommand(args: impl Iterator<Item = OsString>) -> impl Iterator<Ite
     args.enumerate().filter(|(index, arg)| !(*index == 1 && arg == "mcp")).map(|(_, arg)| arg)
 }
 
-/// Runs a command until a signal arrives. Dropping its future ends the programs that it has started, and deletes its temporary
-/// files. Until it first waits, such as while cargo builds, signals end the process.
+/// Runs a command until a signal arrives. Dropping its future kills the programs that it has started, and deletes its
+/// temporary files. Until it first waits, such as while cargo builds, signals end the process.
 async fn interruptible(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     tokio::select! {
         biased;

@@ -16,7 +16,7 @@ pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// The group that the child leads, also after it has exited.
+    /// The group that the child leads, also after it has exited. `None` once it was killed.
     #[cfg(unix)]
     group: Option<Pid>,
 }
@@ -44,22 +44,19 @@ impl Process {
     /// Asks the process and its descendants to terminate. Does nothing on Windows.
     pub(crate) fn terminate(&self) {
         #[cfg(unix)]
-        self.signal(Signal::TERM);
+        if let Some(group) = self.group {
+            // Fails if the group has ended.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
     }
 
     /// Kills the process and, on Unix, its descendants.
     pub(crate) fn kill(&mut self) {
         #[cfg(unix)]
-        self.signal(Signal::KILL);
-        let _ = self.child.start_kill();
-    }
-
-    #[cfg(unix)]
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // Fails if the group has ended.
-            let _ = kill_process_group(group, signal);
+        if let Some(group) = self.group.take() {
+            let _ = kill_process_group(group, Signal::KILL);
         }
+        let _ = self.child.start_kill();
     }
 
     /// Waits for a process that was asked to exit. Terminates and finally kills it if it does not.
@@ -79,9 +76,19 @@ impl Drop for Process {
     }
 }
 
+/// Asks a single process to terminate. Does nothing on Windows.
+pub(crate) fn terminate(child: &Child) {
+    #[cfg(unix)]
+    if let Some(id) = process_id(child) {
+        let _ = rustix::process::kill_process(id, Signal::TERM);
+    }
+    #[cfg(not(unix))]
+    let _ = child;
+}
+
 /// Returns the id of a child that was not waited for.
 #[cfg(unix)]
-pub(crate) fn process_id(child: &Child) -> Option<Pid> {
+fn process_id(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }
 

@@ -252,14 +252,16 @@ fn modernize(schema: &mut Map<String, Value>) {
     }
     if let Some(Value::Object(dependencies)) = schema.get("dependencies").cloned() {
         schema.remove("dependencies");
-        let (names, schemas): (Map<_, _>, Map<_, _>) =
-            dependencies.into_iter().partition(|(_, value)| value.is_array());
-        schema.insert("dependentRequired".to_owned(), names.into());
-        schema.insert("dependentSchemas".to_owned(), schemas.into());
+        for (name, value) in dependencies {
+            let keyword = if value.is_array() { "dependentRequired" } else { "dependentSchemas" };
+            if let Value::Object(all) = schema.entry(keyword).or_insert_with(|| json!({})) {
+                all.insert(name, value);
+            }
+        }
     }
     for (keyword, value) in schema {
         match (&**keyword, value) {
-            ("enum" | "const" | "default" | "examples", _) => {}
+            ("enum" | "const" | "default" | "examples" | "dependentRequired", _) => {}
             (
                 "properties" | "patternProperties" | "definitions" | "$defs" | "dependentSchemas",
                 Value::Object(schemas),

@@ -156,6 +156,7 @@ async fn keywords_that_2020_12_has_changed_are_translated() {
         (json!({"properties": {"n": {"minimum": 1, "exclusiveMinimum": true}}}), json!({"n": 1.5}), json!({"n": 1})),
         (json!({"properties": {"n": {"maximum": 1, "exclusiveMaximum": false}}}), json!({"n": 1}), json!({"n": 1.5})),
         (json!({"dependencies": {"a": ["b"]}}), json!({"a": 1, "b": 1}), json!({"a": 1})),
+        (json!({"dependencies": {"items": ["b"]}}), json!({"items": 1, "b": 1}), json!({"items": 1})),
         (json!({"dependencies": {"a": {"required": ["b"]}}}), json!({"a": 1, "b": 1}), json!({"a": 1})),
     ];
     for (keywords, accepted, rejected) in cases {

@@ -8,6 +8,7 @@ use tokio::process::Command;
 use crate::{
     client::with_stored_token,
     failure::Failure,
+    process::terminate,
     signals::interrupt,
     target::{Target, TargetArgs},
     temporary,
@@ -63,7 +64,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let status = tokio::select! {
         status = child.wait() => status,
         () = interrupt() => {
-            // The Inspector belongs to the same terminal, and ends, too.
+            // Ctrl-C reaches the Inspector, too, but other signals do not.
+            terminate(&child);
             let _ = tokio::time::timeout(END_TIMEOUT, child.wait()).await;
             return Ok(());
         }

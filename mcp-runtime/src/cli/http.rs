@@ -82,17 +82,17 @@ impl HttpArguments {
             "--trusted-proxies" => {
                 let proxies = words.value(word, "a list of networks, such as 10.0.0.0/8")?;
                 self.options = std::mem::take(&mut self.options).trusted_proxies(&proxies);
-                if let Some(problem) = self.options.problem() {
-                    return Err(UsageError(format!("`{word}`: {problem}")));
-                }
+                self.check_options(word)?;
             }
             "--allow-host" => {
                 let host = words.value(word, "a host, such as mcp.example.com")?;
                 self.options = std::mem::take(&mut self.options).allow_host(host);
+                self.check_options(word)?;
             }
             "--allow-origin" => {
                 let origin = words.value(word, "an origin, such as https://app.example.com")?;
                 self.options = std::mem::take(&mut self.options).allow_origin(origin);
+                self.check_options(word)?;
             }
             "--drain-delay" => {
                 let delay = parse_seconds(word, &words.value(word, "a number of seconds")?)?;
@@ -122,6 +122,11 @@ impl HttpArguments {
             _ => return Ok(()),
         };
         Err(UsageError(format!("`--tls-{given}` requires `--tls-{missing}`\nhelp: add `--tls-{missing} <PATH>`")))
+    }
+
+    /// Checks the options after the option `word` has set one.
+    fn check_options(&self, word: &str) -> Result<(), UsageError> {
+        self.options.problem().map_or(Ok(()), |problem| Err(UsageError(format!("`{word}`: {problem}"))))
     }
 
     /// Checks that no option was given, since the program does not serve HTTP.

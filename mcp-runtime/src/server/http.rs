@@ -88,8 +88,7 @@ impl BuiltServer {
     ///
     /// Returns an error if functions require scopes, but the server has no authenticator, or if an option is invalid.
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
-        let problems: Vec<_> =
-            self.authorization_problem().into_iter().chain(options.problem().map(str::to_owned)).collect();
+        let problems: Vec<_> = self.authorization_problem().into_iter().chain(options.problem()).collect();
         if !problems.is_empty() {
             return Err(BuildError::new(problems));
         }

@@ -221,7 +221,8 @@ fn hosts_and_origins_that_no_request_has_are_refused() {
     ] {
         let mut fixture = fixture("off");
         let output = fixture.args([&format!("--allow-{option}"), value]).output().unwrap();
-        let message = format!("the allowed {option} `{value}` is invalid\nhelp: write it as in the `");
+        let message =
+            format!("`--allow-{option}`: the allowed {option} `{value}` is invalid\nhelp: write it as in the `");
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && stderr.contains(&message), "{value}: {stderr}");
     }

@@ -78,6 +78,34 @@ async fn shutdown_waits_for_running_tasks() {
     assert_eq!(found["result"]["status"], "completed", "{found}");
 }
 
+/// The calls would be cancelled as soon as the tasks have ended.
+#[tokio::test]
+async fn no_call_begins_while_a_shutdown_waits_for_tasks() {
+    let gate = Arc::<Gate>::default();
+    let mut service = server(&gate).build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+    let created = send_as(&mut service, None, work()).await.1;
+    assert_eq!(created["result"]["resultType"], "task", "{created}");
+    let ending = service.clone();
+    let shutdown = tokio::spawn(async move { ending.graceful_shutdown(std::time::Duration::from_secs(600)).await });
+    let greet = || request("tools/call", json!({"name": "greet", "arguments": {"name": "Ada"}}));
+    for is_over in [false, true] {
+        // Until the shutdown has begun, or is over.
+        for round in 0.. {
+            if shutdown.is_finished() == is_over && !send_as(&mut service, None, greet()).await.1["error"].is_null() {
+                break;
+            }
+            assert!(round < 10_000, "calls are still accepted");
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        for _ in 0..20 {
+            let refused = send_as(&mut service, None, greet()).await.1;
+            assert_eq!(refused["error"]["message"], "the server is shutting down", "{refused}");
+            tokio::task::yield_now().await;
+        }
+        gate.open();
+    }
+}
+
 /// The other processes notice at once, since the ended one has given its lease up.
 #[tokio::test]
 async fn a_task_that_outlives_the_grace_period_fails() {

@@ -8,11 +8,16 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
-    process::{Child, Command},
+    process::Command,
     time::timeout,
 };
 
-use crate::{failure::Failure, output::outln, process::EXIT_TIMEOUT, signals::ShutdownSignals};
+use crate::{
+    failure::Failure,
+    output::outln,
+    process::{EXIT_TIMEOUT, terminate},
+    signals::ShutdownSignals,
+};
 
 /// The arguments and environment variables of the server.
 #[derive(Debug, Clone)]
@@ -29,17 +34,6 @@ impl LaunchConfig {
         command
     }
 }
-
-/// Asks a single process to terminate.
-#[cfg(unix)]
-fn send_terminate(child: &Child) {
-    if let Some(id) = crate::process::process_id(child) {
-        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-    }
-}
-
-#[cfg(not(unix))]
-fn send_terminate(_: &Child) {}
 
 /// Returns whether a process with this id is running.
 #[cfg(unix)]
@@ -116,7 +110,7 @@ pub(super) async fn run_watchdog(
         _ = parent_gone => true,
     };
     if is_orphaned {
-        send_terminate(&child);
+        terminate(&child);
     }
     if timeout(2 * EXIT_TIMEOUT, child.wait()).await.is_err() {
         let _ = child.kill().await;

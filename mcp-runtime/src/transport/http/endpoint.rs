@@ -9,7 +9,7 @@ use std::{
 };
 
 use http::request::Parts;
-use tokio::sync::watch;
+use tokio::sync::{SemaphorePermit, watch};
 
 use super::{
     authorization::Authorization,
@@ -266,13 +266,16 @@ impl Endpoint {
     /// running tasks, for at most `grace` in all. Then closes the endpoint. Rejects new calls once it waits for the calls in flight, and afterwards.
     pub(super) async fn shut_down(&self, grace: Duration, unreachable: impl Future<Output = ()>) {
         let settled = async {
-            let _ = race(self.settled(), unreachable).await;
+            let settled = race(self.settled(), unreachable).await;
             self.engine().tasks.ended().await;
+            settled
         };
-        if tokio::time::timeout(grace, settled).await.is_err() {
+        let settled = tokio::time::timeout(grace, settled).await;
+        if settled.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls and tasks in flight");
         }
         self.limits().close();
+        drop(settled);
         self.engine().tasks.abort();
         self.sessions().local.close_all();
         // Other processes, and the responses that this one carries, read the responses to cancelled calls from the backend.
@@ -282,9 +285,10 @@ impl Endpoint {
 
     /// Waits until no call is in flight. If other replicas can resume streams, also waits until they can read all
     /// responses.
-    async fn settled(&self) {
-        self.limits().settled().await;
+    async fn settled(&self) -> Option<SemaphorePermit<'_>> {
+        let settled = self.limits().settled().await;
         self.sessions().written().await;
+        settled
     }
 
     /// Ends every session and every stream.

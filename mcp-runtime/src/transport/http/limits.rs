@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{SemaphorePermit, watch};
 
 use super::{
     options::HttpOptions,
@@ -172,17 +172,18 @@ impl SharedLimits {
         self.receiving[connection % RECEIVING_SHARDS].subscribe()
     }
 
-    /// Waits until no message is being received and no call is in flight.
-    pub(super) async fn settled(&self) {
+    /// Waits until no message is being received and no call is in flight. No call begins until the returned value is
+    /// dropped.
+    pub(super) async fn settled(&self) -> Option<SemaphorePermit<'_>> {
         while self.receiving.iter().any(|receiving| !receiving.is_closed()) {
             for receiving in &self.receiving {
                 receiving.closed().await;
             }
         }
-        self.calls.settled().await;
+        self.calls.settled().await
     }
 
-    /// Says from now on that the server is shutting down if there is no permit for a call.
+    /// Makes later rejections of calls report the shutdown.
     pub(super) fn begin_shutdown(&self) {
         self.is_shutting_down.store(true, Ordering::Relaxed);
     }

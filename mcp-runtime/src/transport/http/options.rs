@@ -164,10 +164,10 @@ impl HttpOptions {
 
         /// Sets the maximum number of sessions. The default is 10,000.
         ///
-        /// A new session beyond the limit evicts idle sessions of the peer with the most sessions; a new session beyond
-        /// the [peer's share](Self::max_peer_share) evicts idle sessions of that peer. Sessions that were never used
-        /// after `initialize` are evicted first, then the sessions that have been idle longest. If none is idle, the
-        /// request is rejected with status 503.
+        /// A new session beyond the limit evicts idle sessions, about 1/64 of all, each from the peer with the most
+        /// sessions; a new session beyond the [peer's share](Self::max_peer_share) evicts idle sessions of that peer.
+        /// Sessions that were never used after `initialize` are evicted first, then the sessions that have been idle
+        /// longest. If none is idle, the request is rejected with status 503.
         ///
         /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction
         /// does not end them. A peer may open as many sessions at all processes together as its share of this limit
@@ -285,9 +285,26 @@ impl HttpOptions {
         self.peer_addr.is_some() || self.trusted_proxies.as_ref().is_ok_and(|proxies| !proxies.is_empty())
     }
 
-    /// Returns what is wrong with the options.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        self.trusted_proxies.as_ref().err().map(String::as_str)
+    /// Returns what is wrong with the options. Hosts and origins that no request can have would reject every request.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if let Err(problem) = &self.trusted_proxies {
+            return Some(problem.clone());
+        }
+        let is_origin = |origin: &str| match origin.split_once("://") {
+            Some((scheme, host)) => is_host(host) || scheme == "file" && host.is_empty(),
+            None => origin == "null",
+        };
+        if let Some(host) = self.allowed_hosts.iter().find(|host| !is_host(host)) {
+            return Some(format!(
+                "the allowed host `{host}` is invalid\n\
+                 help: write it as in the `Host` header, such as `mcp.example.com` or `mcp.example.com:8443`"
+            ));
+        }
+        let origin = self.allowed_origins.iter().find(|origin| !is_origin(origin))?;
+        Some(format!(
+            "the allowed origin `{origin}` is invalid\n\
+             help: write it as in the `Origin` header, such as `https://app.example.com`"
+        ))
     }
 
     /// Returns the memory for all bodies, in bytes.
@@ -295,33 +312,18 @@ impl HttpOptions {
         self.max_total_body_bytes.max(self.max_body_bytes.saturating_mul(4))
     }
 
-    /// Rejects an address that other machines can reach if no host is allowed, and allowed hosts and origins that no request
-    /// can have.
+    /// Rejects an address that other machines can reach if no host is allowed.
     pub(super) fn check_address(&self, address: &HttpAddress) -> io::Result<()> {
-        let invalid = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        if let Some(host) = self.allowed_hosts.iter().find(|host| !is_host(host)) {
-            return invalid(format!(
-                "the allowed host `{host}` is invalid\n\
-                 help: write it as in the `Host` header, such as `mcp.example.com` or `mcp.example.com:8443`"
-            ));
-        }
-        let is_origin =
-            |origin: &str| origin == "null" || origin.split_once("://").is_some_and(|(_, host)| is_host(host));
-        if let Some(origin) = self.allowed_origins.iter().find(|origin| !is_origin(origin)) {
-            return invalid(format!(
-                "the allowed origin `{origin}` is invalid\n\
-                 help: write it as in the `Origin` header, such as `https://app.example.com`"
-            ));
-        }
         let is_public = address.socket_addr().is_some_and(|address| !address.ip().is_loopback());
         if !is_public || !self.allowed_hosts.is_empty() {
             return Ok(());
         }
-        invalid(format!(
+        let why = format!(
             "other machines can reach {address}, but no host is allowed\n\
              help: allow the host name that clients use, with `--allow-host mcp.example.com` or \
              `HttpOptions::allow_host(\"mcp.example.com\")`"
-        ))
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 }
 

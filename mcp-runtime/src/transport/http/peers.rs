@@ -234,9 +234,10 @@ impl Pool {
         self.permits.available_permits()
     }
 
-    /// Waits until nothing is in use. Meanwhile, nothing is free. Returns at once if the pool is closed.
-    pub(crate) async fn settled(&self) {
-        let _ = self.permits.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await;
+    /// Waits until nothing is in use. Nothing is free from now on, until the returned value is dropped. Returns at once if
+    /// the pool is closed.
+    pub(crate) async fn settled(&self) -> Option<SemaphorePermit<'_>> {
+        self.permits.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await.ok()
     }
 
     /// Gives no more permits from now on.

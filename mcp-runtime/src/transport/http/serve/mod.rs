@@ -82,7 +82,7 @@ pub fn serve(listener: impl Into<Listener>, service: HttpService) -> Serve {
 /// # Errors
 ///
 /// The future returns an error if other machines can reach the address and no host is
-/// [allowed](crate::HttpOptions::allow_host), if an allowed host or origin is invalid, or if the [backend](crate::Server::backend) belongs to a server with another
+/// [allowed](crate::HttpOptions::allow_host), or if the [backend](crate::Server::backend) belongs to a server with another
 /// name. Failures of single connections are logged.
 #[must_use = "servers do nothing unless you `.await` them"]
 pub struct Serve {

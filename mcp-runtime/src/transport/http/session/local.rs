@@ -136,8 +136,15 @@ impl LocalSessions {
                     // The session of another peer is of no use to a peer that is at its share. Its share shrinks when others
                     // open sessions, so it may have to lose several.
                     let (used, free) = (peer.used(Resource::Sessions), self.pool.free());
-                    let is_at_share = free > 0 || self.pool.share.of(used + 1) <= used;
                     let excess = (used + 1).saturating_sub(self.pool.share.of(used + free));
+                    if free > 0 && excess == 0 {
+                        // Another request has evicted sessions meanwhile.
+                        match self.pool.try_acquire(peer, 1) {
+                            None => continue,
+                            permit => return permit,
+                        }
+                    }
+                    let is_at_share = free > 0 || self.pool.share.of(used + 1) <= used;
                     let mut tables = self.tables.each_ref().map(Mutex::lock);
                     let evicted = if is_at_share {
                         evict_idle(&mut tables, Some(peer), excess.max(1))
@@ -145,11 +152,11 @@ impl LocalSessions {
                         evict_idle(&mut tables, None, 1)
                     };
                     drop(tables);
-                    let is_in_vain = evicted.is_empty();
+                    let nothing_evicted = evicted.is_empty();
                     drop(evicted);
                     // Another request may have taken the place.
                     let permit = self.pool.try_acquire(peer, 1);
-                    if permit.is_some() || is_in_vain {
+                    if permit.is_some() || nothing_evicted {
                         return permit;
                     }
                 }
@@ -252,11 +259,11 @@ impl LocalSessions {
     }
 }
 
-/// Removes idle sessions: of a peer, or of all, each from the peer that has the most then. Of a peer, those that were never
-/// used go first, then those that have been idle longest. Removes 1/64 of the sessions of the peer, or of all, so that
-/// the next new sessions need no scan, but at least `min`, or else none. The removed sessions must be dropped after the
-/// tables are unlocked.
-fn evict_idle(tables: &mut [MutexGuard<'_, Table>], peer: Option<&Arc<Peer>>, min: usize) -> Vec<Entry> {
+/// Evicts idle sessions of `peer`, or of all peers, repeatedly from the peer with the most sessions. Sessions that were
+/// never used go first, then those that have been idle longest. Evicts 1/64 of the sessions, so that the next new
+/// sessions need no scan, and at least `min`. Evicts nothing if fewer than `min` are idle. The evicted sessions no longer
+/// count, and must be dropped after the tables are unlocked.
+fn evict_idle(tables: &mut [MutexGuard<'_, Table>], peer: Option<&Arc<Peer>>, min: usize) -> Vec<Arc<HttpSession>> {
     let mut peers: HashMap<*const Peer, (usize, Vec<_>)> = HashMap::new();
     let is_chosen = |entry: &Entry| peer.is_none_or(|peer| Arc::ptr_eq(entry.permit.peer(), peer));
     let mut count = 0;
@@ -286,7 +293,7 @@ fn evict_idle(tables: &mut [MutexGuard<'_, Table>], peer: Option<&Arc<Peer>>, mi
         && let Some((used, _, mut idle)) = peers.pop()
     {
         let Some(Reverse((_, id))) = idle.pop() else { continue };
-        evicted.extend(tables.iter_mut().find_map(|table| table.remove(&id)));
+        evicted.extend(tables.iter_mut().find_map(|table| table.remove(&id)).map(|entry| entry.session));
         peers.push((used - 1, idle.last().cloned(), idle));
     }
     if !evicted.is_empty() {
