@@ -405,7 +405,11 @@ mod tests {
         std::thread::scope(|scope| {
             for name in ["ada", "eve", "bob", "kim"] {
                 let (sessions, peer) = (&sessions, peers.principal(name));
-                scope.spawn(move || (0..5000).for_each(|_| drop(open(sessions, &peer))));
+                scope.spawn(move || {
+                    for _ in 0..5000 {
+                        assert!(sessions.open(Arc::new(Session::for_test()), &peer).is_some());
+                    }
+                });
             }
         });
     }
