@@ -267,10 +267,9 @@ async fn call_tool(
         match upstream.call(ctx, request).await {
             Ok(ServerResult::CallToolResult(result)) => break result,
             Ok(result) => {
-                let unknown = if let ServerResult::CustomResult(result) = result {
-                    unknown_result(upstream, &result.0)
-                } else {
-                    None
+                let unknown = match result {
+                    ServerResult::CustomResult(result) => unknown_result(upstream, &result.0),
+                    _ => None,
                 };
                 return unknown.ok_or_else(|| upstream.unavailable("its response is invalid"));
             }

@@ -74,7 +74,8 @@ impl Endpoint {
         sessions: Sessions,
         options: HttpOptions,
     ) -> Self {
-        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions.local)));
+        let shutdown = watch::Sender::new(ShutdownPhase::Running);
+        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions.local), shutdown.subscribe()));
         let peer = limits.peers.remote(Remote::Unknown);
         let shared = Shared {
             engine,
@@ -82,7 +83,7 @@ impl Endpoint {
             limits,
             sessions,
             options: Arc::new(options),
-            shutdown: watch::Sender::new(ShutdownPhase::Running),
+            shutdown,
             created: Instant::now(),
             last_sweep: AtomicU64::new(0),
         };
@@ -258,7 +259,6 @@ impl Endpoint {
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls
     /// continue.
     pub(super) fn end_subscriptions(&self) {
-        self.limits().begin_shutdown();
         self.enter(ShutdownPhase::SubscriptionsEnded);
     }
 

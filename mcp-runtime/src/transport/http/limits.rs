@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use super::{
     options::HttpOptions,
     peers::{Peer, PeerPermit, Peers, Pool, Resource},
     session::LocalSessions,
+    sse::body::ShutdownPhase,
 };
 use crate::{
     counters::{Counter, EndpointBuffers, EndpointStats},
@@ -40,7 +41,8 @@ const RECEIVING_SHARDS: usize = 8;
 pub(super) struct SharedLimits {
     pub(super) peers: Arc<Peers>,
     calls: Pool,
-    is_shutting_down: AtomicBool,
+    /// Explains why there is no permit for a call.
+    shutdown: watch::Receiver<ShutdownPhase>,
     pub(super) authorization_requests: Pool,
     listeners: Pool,
     /// One permit for each byte.
@@ -69,12 +71,16 @@ struct CallPermit {
 }
 
 impl SharedLimits {
-    pub(super) fn new(options: &HttpOptions, sessions: Arc<LocalSessions>) -> Self {
+    pub(super) fn new(
+        options: &HttpOptions,
+        sessions: Arc<LocalSessions>,
+        shutdown: watch::Receiver<ShutdownPhase>,
+    ) -> Self {
         let pool = |resource, max| Pool::new(resource, max, options.max_peer_share);
         Self {
             peers: Arc::new(Peers::new(options.max_peer_share)),
             calls: pool(Resource::Calls, options.max_in_flight),
-            is_shutting_down: AtomicBool::new(false),
+            shutdown,
             authorization_requests: pool(Resource::AuthorizationRequests, MAX_AUTHORIZATION_REQUESTS),
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
@@ -83,6 +89,11 @@ impl SharedLimits {
             receiving: Default::default(),
             sessions,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(options: &HttpOptions, sessions: Arc<LocalSessions>) -> Self {
+        Self::new(options, sessions, watch::channel(ShutdownPhase::Running).1)
     }
 
     /// Returns a permit for a call of a peer, which keeps the memory that is reserved for its arguments.
@@ -183,18 +194,13 @@ impl SharedLimits {
         self.calls.settled().await
     }
 
-    /// Makes later rejections of calls report the shutdown.
-    pub(super) fn begin_shutdown(&self) {
-        self.is_shutting_down.store(true, Ordering::Relaxed);
-    }
-
     /// Admits no more calls.
     pub(super) fn close(&self) {
         self.calls.close();
     }
 
     fn too_many_calls(&self) -> Fault {
-        if self.is_shutting_down.load(Ordering::Relaxed) {
+        if *self.shutdown.borrow() >= ShutdownPhase::SubscriptionsEnded {
             return Fault::overloaded("the server is shutting down");
         }
         Fault::refused(Counter::RefusedCalls, "too many calls in flight")
@@ -349,7 +355,7 @@ mod tests {
     #[test]
     fn a_small_response_does_not_keep_a_large_buffer() {
         let options = HttpOptions::default();
-        let limits = SharedLimits::new(&options, Arc::new(LocalSessions::new(&options)));
+        let limits = SharedLimits::for_test(&options, Arc::new(LocalSessions::new(&options)));
         let mut message = Vec::with_capacity(MIN_CAPACITY);
         message.push(b'x');
         let response = limits.count_response(&limits.peers.principal("ada"), message);
@@ -363,7 +369,7 @@ mod tests {
         let options = HttpOptions::default().max_body_bytes(100).max_total_body_bytes(1000);
         let options = options.max_unread_response_bytes(100_000);
         let sessions = Arc::new(LocalSessions::new(&options));
-        let limits = SharedLimits::new(&options, Arc::clone(&sessions));
+        let limits = SharedLimits::for_test(&options, Arc::clone(&sessions));
         let ada = limits.peers.principal("ada");
         let mut body = None;
         assert!(limits.reserve_body_memory(&ada, &mut body, 300));
@@ -380,7 +386,7 @@ mod tests {
     fn the_streams_of_a_peer_use_at_most_its_share_of_what_others_leave_free() {
         let options = HttpOptions::default().max_unread_response_bytes(1000).max_peer_share(0.5);
         let sessions = Arc::new(LocalSessions::new(&options));
-        let limits = SharedLimits::new(&options, Arc::clone(&sessions));
+        let limits = SharedLimits::for_test(&options, Arc::clone(&sessions));
         let [ada, eve] = ["ada", "eve"].map(|name| limits.peers.principal(name));
         for (own, others, is_admitted) in [
             (0, 0, true),

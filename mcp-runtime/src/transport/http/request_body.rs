@@ -262,7 +262,7 @@ mod tests {
     /// Returns limits with memory for four bodies of 10,000 bytes.
     fn limits() -> SharedLimits {
         let options = HttpOptions::default().max_body_bytes(10_000).max_total_body_bytes(0).max_peer_share(1.0);
-        SharedLimits::new(&options, Arc::new(LocalSessions::new(&options)))
+        SharedLimits::for_test(&options, Arc::new(LocalSessions::new(&options)))
     }
 
     /// Reads a body that is available at once.

@@ -147,7 +147,7 @@ impl LocalSessions {
                     let is_at_share = free > 0 || self.pool.share.of(used + 1) <= used;
                     let mut tables = self.tables.each_ref().map(Mutex::lock);
                     let evicted = if is_at_share {
-                        evict_idle(&mut tables, Some(peer), excess.max(1))
+                        evict_idle(&mut tables, Some(peer), excess)
                     } else {
                         evict_idle(&mut tables, None, 1)
                     };
@@ -521,7 +521,7 @@ mod tests {
 
         let options = HttpOptions::default();
         let sessions = Arc::new(LocalSessions::new(&options));
-        let limits = SharedLimits::new(&options, Arc::clone(&sessions));
+        let limits = SharedLimits::for_test(&options, Arc::clone(&sessions));
         let ada = limits.peers.principal("ada");
         let session = open(&sessions, &ada);
         session.add_stream(Outbox::for_test()).append(LINE);
