@@ -247,16 +247,19 @@ impl Pool {
 
     /// Takes permits, which a [`PeerPermit`] returns. Returns their number.
     fn try_take(&self, peer: &Peer, amount: usize) -> Option<u32> {
+        let number = u32::try_from(amount).ok()?;
         let counter = peer.counter(self.resource);
-        // Added before the check, so that concurrent requests cannot exceed the share together.
-        let before = counter.fetch_add(amount, Ordering::AcqRel);
-        let allowed = self.share.of(before + self.permits.available_permits());
-        let number = u32::try_from(amount).ok().filter(|_| before + amount <= allowed);
-        let taken = number.filter(|number| self.permits.try_acquire_many(*number).map(SemaphorePermit::forget).is_ok());
+        // Checked and added at once, so that concurrent requests cannot exceed the share together.
+        let add = |before| {
+            let allowed = self.share.of(before + self.permits.available_permits());
+            (before + amount <= allowed).then_some(before + amount)
+        };
+        counter.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok()?;
+        let taken = self.permits.try_acquire_many(number).map(SemaphorePermit::forget).ok();
         if taken.is_none() {
             counter.fetch_sub(amount, Ordering::AcqRel);
         }
-        taken
+        taken.map(|()| number)
     }
 }
 

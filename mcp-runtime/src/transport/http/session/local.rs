@@ -133,30 +133,22 @@ impl LocalSessions {
             })
             .or_else(|| {
                 loop {
+                    // Counted while the tables are locked, so that no other request evicts what is to be evicted here.
+                    let mut tables = self.tables.each_ref().map(Mutex::lock);
                     // The session of another peer is of no use to a peer that is at its share. Its share shrinks when others
                     // open sessions, so it may have to lose several.
                     let (used, free) = (peer.used(Resource::Sessions), self.pool.free());
                     let excess = (used + 1).saturating_sub(self.pool.share.of(used + free));
-                    if free > 0 && excess == 0 {
-                        // Another request has evicted sessions meanwhile.
-                        match self.pool.try_acquire(peer, 1) {
-                            None => continue,
-                            permit => return permit,
-                        }
-                    }
                     let is_at_share = free > 0 || self.pool.share.of(used + 1) <= used;
-                    let mut tables = self.tables.each_ref().map(Mutex::lock);
-                    let evicted = if is_at_share {
-                        evict_idle(&mut tables, Some(peer), excess)
-                    } else {
-                        evict_idle(&mut tables, None, 1)
-                    };
-                    drop(tables);
-                    let nothing_evicted = evicted.is_empty();
-                    drop(evicted);
-                    // Another request may have taken the place.
+                    // None are evicted if another request has made room meanwhile.
+                    let evicted = (free == 0 || excess > 0).then(|| {
+                        let (victim, min) = if is_at_share { (Some(peer), excess) } else { (None, 1) };
+                        evict_idle(&mut tables, victim, min)
+                    });
                     let permit = self.pool.try_acquire(peer, 1);
-                    if permit.is_some() || nothing_evicted {
+                    drop(tables);
+                    // Another request may have taken the place.
+                    if permit.is_some() || evicted.is_some_and(|evicted| evicted.is_empty()) {
                         return permit;
                     }
                 }
@@ -401,12 +393,12 @@ mod tests {
     /// Several requests evict sessions at the same time, and take the place of each other.
     #[test]
     fn sessions_open_as_long_as_one_is_idle() {
-        let (sessions, peers) = (LocalSessions::new(&HttpOptions::default().max_sessions(8)), peers());
+        let (sessions, peers) = (LocalSessions::new(&HttpOptions::default().max_sessions(24)), peers());
         std::thread::scope(|scope| {
-            for name in ["ada", "eve", "bob", "kim"] {
+            for name in ["ada", "ada", "eve", "eve", "bob", "kim"] {
                 let (sessions, peer) = (&sessions, peers.principal(name));
                 scope.spawn(move || {
-                    for _ in 0..5000 {
+                    for _ in 0..1000 {
                         assert!(sessions.open(Arc::new(Session::for_test()), &peer).is_some());
                     }
                 });
