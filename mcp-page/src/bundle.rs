@@ -224,8 +224,8 @@ impl Bundler<'_> {
             let Some(value) = tag.get(attribute).map(str::to_owned) else { continue };
             match Target::of(&value) {
                 Target::Url(url) => self.check_url(source, at, Use::Resource, url),
-                Target::File(path) => {
-                    if let Some(data) = self.data_uri(source, at, path) {
+                Target::File(_) => {
+                    if let Some(data) = self.data_uri(source, at, &value) {
                         tag.set(attribute, data);
                         changed = true;
                     }
@@ -298,7 +298,7 @@ impl Bundler<'_> {
                 out.push_str("</style>");
                 return;
             }
-            Target::File(path) if is("icon") => match self.data_uri(source, at, path) {
+            Target::File(_) if is("icon") => match self.data_uri(source, at, &href) {
                 Some(data) => tag.set("href", data),
                 None => return,
             },
@@ -416,10 +416,10 @@ impl Bundler<'_> {
                     let message = format!("the style sheet `{path}` cannot become part of another one");
                     self.report(outer, at, format_args!("{message}\nhelp: link it from the page"));
                 }
-                Target::File(path) => {
+                Target::File(_) => {
                     // The name of the style sheet is that of `outer`, and so is the line.
                     let from = Source { directory: css.directory, ..outer };
-                    if let Some(data) = self.data_uri(from, at, path) {
+                    if let Some(data) = self.data_uri(from, at, &found.url) {
                         out.push_str(&css.text[last..found.range.start]);
                         out.push_str(&format!("url(\"{data}\")"));
                         last = found.range.end;
@@ -431,8 +431,11 @@ impl Bundler<'_> {
         out + &css.text[last..]
     }
 
-    /// Returns a file as a `data:` URI.
+    /// Returns a file as a `data:` URI, with the fragment of the reference, which selects a part of an SVG image.
     fn data_uri(&mut self, source: Source<'_>, at: usize, reference: &str) -> Option<String> {
+        let reference = reference.trim();
+        let (path, fragment) = reference.split_at(reference.find('#').unwrap_or(reference.len()));
+        let reference = path.split('?').next().unwrap_or(path);
         let extension = reference.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
         let extension = extension.unwrap_or_default();
         let Some((_, mime)) = TYPES.iter().find(|(known, _)| *known == extension) else {
@@ -440,7 +443,7 @@ impl Bundler<'_> {
             return None;
         };
         let (_, bytes) = self.read(source, at, reference)?;
-        Some(format!("data:{mime};base64,{}", STANDARD.encode(bytes)))
+        Some(format!("data:{mime};base64,{}{}", STANDARD.encode(bytes), fragment.replace('"', "%22")))
     }
 }
 
@@ -535,6 +538,11 @@ mod tests {
             ("<img src=img//dot.svg>", format!("<img src=\"{DOT}\">")),
             // The version of a file is not part of its name.
             ("<img src='img/dot.svg?v=2'>", format!("<img src=\"{DOT}\">")),
+            ("<img src=' img/dot.svg?v=2#view '>", format!("<img src=\"{DOT}#view\">")),
+            (
+                "<style>p { background: url('img/dot.svg#a\"b') }</style>",
+                format!("<style>p {{ background: url(\"{DOT}#a%22b\") }}</style>"),
+            ),
             // The first attribute of a name counts.
             ("<img src=img/dot.svg src=https://b.example/x>", format!("<img src=\"{DOT}\">")),
             ("<img src=img/dot.svg alt='&amp;lt;'>", format!("<img src=\"{DOT}\" alt=\"&amp;lt;\">")),

@@ -267,7 +267,13 @@ enum State {
 impl Link {
     /// Opens a connection, and starts a task that replaces it when it is lost. The task ends with the link.
     pub(crate) async fn open(address: Arc<Address>) -> RedisResult<Self> {
-        let (send, state) = watch::channel(State::Up(address.connect().await?, 0));
+        let mut connection = address.connect().await?;
+        // A server that requires a password accepts connections without one.
+        match in_time(cmd("PING").query_async::<()>(&mut connection)).await {
+            Err(error) if error.code() == Some("NOAUTH") => return Err(error),
+            _ => {}
+        }
+        let (send, state) = watch::channel(State::Up(connection, 0));
         // Many commands report the same lost connection. The first report is enough.
         let (lost, reports) = mpsc::channel(16);
         tokio::spawn(reconnect(address, send, reports));

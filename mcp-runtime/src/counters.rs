@@ -1,9 +1,13 @@
-//! Counters and gauges of the process, read by [`Stats`](crate::telemetry::Stats): sharded relaxed atomics.
+//! Counters and gauges of the process, read by [`Stats`](crate::telemetry::Stats): sharded relaxed atomics; and limits for
+//! warnings about what they count.
 
 use std::{
     fmt,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::{Duration, Instant},
 };
+
+use crate::stdx::Mutex;
 
 /// A counter or a gauge of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +43,7 @@ pub(crate) enum Counter {
     Count,
 }
 
-const COUNT: usize = Counter::Count as usize;
+pub(crate) const COUNT: usize = Counter::Count as usize;
 
 /// The number of copies of the counters. Threads that share one wait for each other's caches.
 const SHARDS: usize = 16;
@@ -102,6 +106,29 @@ impl Drop for Counted {
     }
 }
 
+/// The minimum time between two warnings of one kind.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Limits the warnings about one condition, of which every request, stream or connection would write one.
+#[derive(Debug)]
+pub(crate) struct Warnings(Mutex<Option<Instant>>);
+
+impl Warnings {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Returns whether a warning is due, and records it.
+    pub(crate) fn is_due(&self) -> bool {
+        let mut last = self.0.lock();
+        let is_due = last.is_none_or(|at| at.elapsed() > WARNING_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
 /// The bytes that are buffered for one purpose, and their limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Buffered {
@@ -133,6 +160,12 @@ pub(crate) trait EndpointStats: fmt::Debug + Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_warnings_at_once_one_is_due() {
+        let warnings = Warnings::new();
+        assert_eq!((0..100).filter(|_| warnings.is_due()).count(), 1);
+    }
 
     /// No value of a gauge is negative, even if its decrease is seen before its increase.
     #[test]

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use crate::counters::Counter;
+use crate::counters::{self, Counter, Warnings};
 
 /// A protocol error: the client receives a JSON-RPC error response instead of a result.
 ///
@@ -176,10 +176,16 @@ impl Fault {
         Self::Overloaded(message.into())
     }
 
-    /// Creates an error for a request that is rejected because a limit is reached, and counts it.
+    /// Creates an error for a request that is rejected because a limit is reached. Counts it, and logs it at most once in ten
+    /// seconds.
     pub(crate) fn refused(reason: Counter, message: impl Into<String>) -> Self {
+        static WARNINGS: [Warnings; counters::COUNT] = [const { Warnings::new() }; counters::COUNT];
         reason.count();
-        Self::overloaded(message)
+        let message = message.into();
+        if WARNINGS[reason as usize].is_due() {
+            tracing::warn!(reason = message, "request rejected, because a limit is reached");
+        }
+        Self::Overloaded(message)
     }
 
     /// Creates the error for a request that the server ends because it shuts down.

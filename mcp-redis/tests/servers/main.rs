@@ -468,6 +468,19 @@ async fn a_server_that_does_not_respond_is_an_error_at_the_start() {
     assert!(error.starts_with("cannot connect to Redis: ") && !error.contains("secret"), "{error}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_or_wrong_password_is_an_error_at_the_start() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        server.command("CONFIG SET requirepass secret").await;
+        for (credentials, is_accepted) in [("", false), (":wrong@", false), (":secret@", true)] {
+            let url = format!("redis://{credentials}127.0.0.1:{}", server.port);
+            let connected = Redis::connect(&url).await;
+            assert_eq!(connected.is_ok(), is_accepted, "{credentials}: {connected:?}");
+        }
+    }
+}
+
 /// Checks that an operation fails in time.
 async fn fails(redis: &Redis) {
     let start = Instant::now();

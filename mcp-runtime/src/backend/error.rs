@@ -1,13 +1,8 @@
 //! Errors of backends, and the response to requests that need a backend that fails.
 
-use std::{
-    error::Error,
-    fmt,
-    pin::Pin,
-    time::{Duration, Instant},
-};
+use std::{error::Error, fmt, pin::Pin};
 
-use crate::{error::Fault, stdx::Mutex};
+use crate::{counters::Warnings, error::Fault};
 
 /// The future that every method of a [`Backend`](crate::backend::Backend) returns.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
@@ -33,29 +28,6 @@ impl fmt::Display for BackendError {
 
 impl Error for BackendError {}
 
-/// The minimum time between two warnings of one kind.
-const WARNING_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Limits the warnings about one condition, of which every request, stream or connection would write one.
-#[derive(Debug)]
-pub(crate) struct Warnings(Mutex<Option<Instant>>);
-
-impl Warnings {
-    pub(crate) const fn new() -> Self {
-        Self(Mutex::new(None))
-    }
-
-    /// Returns whether a warning is due, and records it.
-    pub(crate) fn is_due(&self) -> bool {
-        let mut last = self.0.lock();
-        let is_due = last.is_none_or(|at| at.elapsed() > WARNING_INTERVAL);
-        if is_due {
-            *last = Some(Instant::now());
-        }
-        is_due
-    }
-}
-
 /// Returns the fault of a request that needs the backend. The client may retry it: over HTTP, the status is 503 with
 /// `Retry-After`.
 ///
@@ -73,12 +45,6 @@ impl From<BackendError> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_many_warnings_at_once_one_is_due() {
-        let warnings = Warnings::new();
-        assert_eq!((0..100).filter(|_| warnings.is_due()).count(), 1);
-    }
 
     #[test]
     fn clients_may_retry_and_do_not_learn_the_reason() {

@@ -29,8 +29,6 @@ mod topics;
 pub use connector::BackendConnector;
 #[cfg(feature = "cluster")]
 pub(crate) use connector::MeasuredBackend;
-#[cfg(feature = "http")]
-pub(crate) use error::Warnings;
 pub use error::{BackendError, BackendFuture};
 #[cfg(feature = "backend")]
 pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 pub(super) use crate::cluster::replica::MAX_PAUSE;
 use crate::{
     backend::{
-        Append, Backend, BackendError, Backoff, EventLogEntry, LogBounds, LogPosition, RecordCondition, Warnings,
-        with_timeout,
+        Append, Backend, BackendError, Backoff, EventLogEntry, LogBounds, LogPosition, RecordCondition, with_timeout,
     },
+    counters::Warnings,
     engine::write_error,
     error::Fault,
     jsonrpc::Id,

@@ -14,7 +14,8 @@ use super::{
     responses::{Closed, Feed},
 };
 use crate::{
-    backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
+    backend::{Append, BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, LogPosition},
+    counters::Warnings,
     engine::{MeteredBytes, Outbox},
     revision::Dialect,
     stdx::race,

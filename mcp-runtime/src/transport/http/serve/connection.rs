@@ -19,8 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    backend::Warnings,
-    counters::Counter,
+    counters::{Counter, Warnings},
     error::Fault,
     stdx::Mutex,
     transport::http::{
