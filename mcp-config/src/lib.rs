@@ -57,7 +57,7 @@
 //! A value must not begin with `-` where an element begins with it, unless `--` or `--end-of-options` precedes it, so that it
 //! cannot become an option. What the program itself makes of its values, such as `@file` or the name of a file that it
 //! overwrites, is not checked. The program inherits the environment and the working directory of the server, and is killed when
-//! the call ends early.
+//! the call ends early. At most eight processes of a tool run at the same time; further calls wait, within their timeout.
 //!
 //! The result is what the program writes to stdout, at most 64 KiB, or to stderr if stdout is empty. If it fails, the model
 //! reads its status, stderr and stdout. While it runs, the client gets the lines of stderr as

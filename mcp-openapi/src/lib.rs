@@ -53,8 +53,8 @@
 //! - No argument changes what is called: values are percent-encoded, a value in a path must not be empty, `.` or `..`, even if it is
 //!   decoded several times, an object must not have members that become other parameters of a query or other cookies, and headers
 //!   that control the connection are not available.
-//! - A response in JSON becomes structured content and text, an image, audio or text content of its kind, and anything else a resource,
-//!   `tool:NAME`. Members that are `null` are left out where the results have a schema.
+//! - A JSON response becomes structured content and text; an image, audio or text becomes content of that kind; anything else becomes a
+//!   resource, `tool:NAME`. Members that are `null` are left out where the results have a schema.
 //! - A status that is no success is an error with the first 4,096 characters of the body, and with `Retry-After`.
 //! - The arguments for the next page of a list are added as text, also if a [`shape`](Api::shape) removes them from the body. They are:
 //!   - those in the query of a `Link` or of a URL such as `next` or `links.pages.next`;

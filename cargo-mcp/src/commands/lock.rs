@@ -15,7 +15,7 @@ use crate::{
 
 /// Record the server's tools, resources and prompts in `mcp.lock.json`
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(mut_arg("revision", |arg| arg.hide(true)), after_help = "\
 Examples:
   cargo mcp lock notes                          next to the Cargo.toml of package `notes`
   cargo mcp lock --output api.lock.json -- ./server --read-only

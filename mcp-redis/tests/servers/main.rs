@@ -35,7 +35,11 @@ const FAILURE: Duration = Duration::from_secs(2);
 async fn a_single_server_keeps_the_contract() {
     for program in programs() {
         let server = Server::start(&program, &[]).await;
-        backend_contract(server.connect().await, server.connect().await).await.unwrap();
+        // The rights that the guide states.
+        let rights = "~mcp:* &mcp:* +@read +@write +@pubsub +@scripting +@connection +time";
+        assert_eq!(server.command(&format!("ACL SETUSER service on >secret {rights}")).await, "+OK");
+        let connect = || async { Redis::connect(&format!("redis://service:secret@127.0.0.1:{}", server.port)).await };
+        backend_contract(connect().await.unwrap(), connect().await.unwrap()).await.unwrap();
         let immortal = "EVAL \"local n = 0 for _, key in ipairs(redis.call('KEYS', '*')) do \
                         if redis.call('PTTL', key) < 0 then n = n + 1 end end return n\" 0";
         assert_eq!(server.command(immortal).await, ":0", "everything expires");
