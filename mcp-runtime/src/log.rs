@@ -87,10 +87,11 @@ impl Server {
 pub(crate) fn install(as_json: bool) {
     let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
     let all_from = |level| Targets::new().with_default(level);
-    // Each line of JSON names its request, but nothing logs requests themselves.
+    // Each line of JSON names its request, but nothing logs requests themselves. The address is logged rather than printed.
     let mut quiet = all_from(LevelFilter::WARN);
     if as_json {
-        quiet = quiet.with_target("mcp_runtime::request", LevelFilter::INFO);
+        quiet =
+            quiet.with_targets(["mcp_runtime::request", "mcp_runtime::cli"].map(|target| (target, LevelFilter::INFO)));
     }
     let (filter, forwarded, invalid) = match requested {
         Some(Ok(filter)) => (filter.clone(), filter, None),

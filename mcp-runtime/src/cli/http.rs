@@ -153,6 +153,7 @@ impl HttpArguments {
         package: &Package,
         server: BuiltServer,
         address: &HttpAddress,
+        logs_json: bool,
     ) -> Result<(), Box<dyn Error>> {
         let path = self.options.path.clone();
         #[cfg(feature = "tls")]
@@ -172,7 +173,7 @@ impl HttpArguments {
             _ => listener,
         };
         let url = listener.url(&path)?;
-        report(package, &url, self.token_file.as_deref())?;
+        report(package, &url, self.token_file.as_deref(), logs_json)?;
         serve(listener, service).options(self.listener).run().await;
         Ok(())
     }
@@ -197,19 +198,23 @@ fn parse_mode(text: &str) -> Result<u32, UsageError> {
 const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
 
 /// Reports the URL of the endpoint, and how requests carry the token of a file. The token itself is not printed, since
-/// logs are kept and shared.
+/// logs are kept and shared. If the log is JSON, it contains the URL.
 ///
 /// # Errors
 ///
 /// Returns an error if `MCP_ADDRESS_FILE` is set and the file cannot be written.
-fn report(package: &Package, url: &str, token_file: Option<&Path>) -> io::Result<()> {
+fn report(package: &Package, url: &str, token_file: Option<&Path>, logs_json: bool) -> io::Result<()> {
     let mut lines = format!("{} listens on {url}\n", package.name);
     if let Some(file) = token_file.map(Path::display) {
         lines.push_str(&format!(
             "requests need the token in `{file}`, as with `curl -H \"Authorization: Bearer $(cat '{file}')\"`\n"
         ));
     }
-    stderr::writer().push(lines.as_bytes());
+    if logs_json {
+        tracing::info!(url, token_file = token_file.map(|file| file.display().to_string()), "listening");
+    } else {
+        stderr::writer().push(lines.as_bytes());
+    }
     let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };
     replace_file(file.as_ref(), &format!("{url}\n"), Readers::Default).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot write the file that `{ADDRESS_FILE}` names: {error}"))
@@ -260,7 +265,7 @@ mod tests {
             let resource = ProtectedResource::new().resource("https://notes.example.com/mcp");
             let server = Server::empty("notes", "1.0.0").authenticate(IdentityFromExtensions::new(resource));
             let arguments = HttpArguments { tls, ..HttpArguments::default() };
-            let started = arguments.serve(&package, server.build().unwrap(), &address).await;
+            let started = arguments.serve(&package, server.build().unwrap(), &address, false).await;
             assert!(started.unwrap_err().to_string().contains("no host is allowed"));
             assert_eq!(count.load(Ordering::SeqCst), expected);
         }

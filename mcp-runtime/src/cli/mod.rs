@@ -139,10 +139,17 @@ impl Program {
         crate::log::install(options.logs_json);
         let runtime = options.mode.runtime().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
+        let logs_json = options.logs_json;
         let result = runtime.block_on(self.run(options, stdio));
         // Threads that block on stdin or in a function must not keep the process from ending.
         runtime.shutdown_background();
-        result
+        match result {
+            Err(Failure { exit_code, message }) if logs_json => {
+                tracing::error!("{message}");
+                Ok(ExitCode::from(exit_code))
+            }
+            result => result,
+        }
     }
 
     async fn run(&self, options: Options, stdio: Stdio) -> Result<ExitCode, Failure> {
@@ -160,7 +167,7 @@ impl Program {
             #[cfg(feature = "http")]
             Mode::Http(ref address) => {
                 stderr::capture_printed();
-                options.http.serve(&self.package, server, address).await.map_err(Failure::new)?;
+                options.http.serve(&self.package, server, address, options.logs_json).await.map_err(Failure::new)?;
             }
             Mode::Serve | Mode::Help | Mode::Version => {
                 if stdio.is_terminal() {

@@ -29,7 +29,6 @@ pub(super) struct Options {
     /// The URL of the backend, from the command line or the environment.
     pub(super) backend: Option<String>,
     /// Whether the log is JSON, from the command line or the environment.
-    #[cfg_attr(not(feature = "log"), allow(dead_code, reason = "nothing is logged"))]
     pub(super) logs_json: bool,
     #[cfg(feature = "http")]
     pub(super) http: HttpArguments,
@@ -147,11 +146,12 @@ impl Options {
         {
             options.state_keys = parse_keys(&keys)?;
         }
-        options.logs_json = match (logs_json, std::env::var(LOG_FORMAT)) {
+        let logs_json = match (logs_json, std::env::var(LOG_FORMAT)) {
             (Some(given), _) => given,
             (None, Ok(format)) if !format.is_empty() => is_json(LOG_FORMAT, &format)?,
             _ => false,
         };
+        options.logs_json = logs_json && cfg!(feature = "log");
         options.backend = options.backend.or_else(|| std::env::var(BACKEND).ok()).filter(|url| !url.is_empty());
         Ok(options)
     }

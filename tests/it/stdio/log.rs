@@ -1,6 +1,10 @@
 //! The log of a server on stderr, and the part that it forwards to its client.
 
-use std::{fs, io::Read as _, process::Command};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    process::Command,
+};
 
 use serde_json::{Value, json};
 
@@ -319,6 +323,32 @@ fn lines_of_json_name_their_request_by_default() {
     let line = log.lines().find(|line| line.contains("traced")).unwrap();
     let event: Value = serde_json::from_str(line).unwrap();
     assert_eq!((&event["level"], &event["span"]["gen_ai.tool.name"]), (&json!("WARN"), &json!("logs")), "{line}");
+}
+
+/// With the log as JSON, so are the address and the error that ends the start.
+#[test]
+fn every_line_of_a_log_is_json() {
+    let command = |address: &str| {
+        let mut command = fixture();
+        command.env_remove("RUST_LOG").args(["--log-format", "json", "--http", address]);
+        command
+    };
+    let mut server = Running::start(&mut command("127.0.0.1:0"));
+    // The fixture prints something itself.
+    let is_logged = |line: &String| line != "printed at startup";
+    let mut lines = BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap).filter(is_logged);
+    let first = lines.next().unwrap();
+    let event: Value = serde_json::from_str(&first).unwrap();
+    assert!(event["fields"]["url"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{first}");
+    server.child.kill().unwrap();
+    let failed = command("0.0.0.0:0").output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    let log = String::from_utf8(failed.stderr).unwrap();
+    let lines = log.lines().map(str::to_owned).filter(is_logged);
+    let events: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    let last = events.last().unwrap();
+    assert_eq!(last["level"], "ERROR", "{log}");
+    assert!(last["fields"]["message"].as_str().unwrap().contains("no host is allowed"), "{log}");
 }
 
 /// A filter that cannot be read may have been meant to hide something, so only warnings are written and forwarded.
