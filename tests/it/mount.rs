@@ -112,6 +112,57 @@ async fn scopes_of_a_mounted_server_are_required() {
     }
 }
 
+/// Rules of a mounted server see its own names, whatever the servers around it make of them.
+#[tokio::test]
+async fn names_of_outer_servers_do_not_change_what_rules_select() {
+    let inner = || {
+        let refuse = from_fn(async |call: Call, _: Next| Outcome::error(&call, "refused"));
+        notes()
+            .rename(|entry| entry.name == "search", "find")
+            .visible_to(|_, entry| entry.name != "hidden")
+            .layer_for(|entry| ["delete", "find"].contains(&entry.name), refuse)
+            .require_scopes_for(|entry| entry.name == "delete", "admin")
+    };
+    let office = || Server::empty("office", "1.0.0");
+    for (server, expected) in [
+        (office().mount("n", inner()).rename(|entry| entry.name == "n_delete", "purge"), ["n_find", "purge"]),
+        (office().mount("n", inner()).prefix(|_| true, "x_"), ["x_n_delete", "x_n_find"]),
+        (
+            office().mount("m", office().mount("n", inner()).rename(|entry| entry.name == "n_delete", "purge")),
+            ["m_n_find", "m_purge"],
+        ),
+        (office().mount("", inner()).rename(|entry| entry.name == "delete", "find_all"), ["find", "find_all"]),
+    ] {
+        let server = server.authenticate(mcp_runtime::auth::IdentityFromExtensions::default()).build().unwrap();
+        let new = |scopes: &[&str]| {
+            let identity = Identity::new("ada").with_scopes(scopes.iter().copied());
+            server.test_client(Revision::V2026_07_28).with_extension(identity)
+        };
+        assert_eq!(names(&mut new(&[])).await, expected);
+        for name in expected {
+            assert_eq!(new(&[]).call(name, ()).await.is_err(), !name.ends_with("find"), "{name}: scopes");
+            assert_eq!(new(&["admin"]).call(name, ()).await.unwrap().text(), "refused", "{name}: layers");
+        }
+    }
+}
+
+/// Add a tool.
+#[tool]
+fn learn(handle: &Handle) -> bool {
+    handle.add_entries([constant("learnt")]).is_ok()
+}
+
+#[tokio::test]
+async fn functions_of_a_mounted_server_take_its_handle() {
+    let refuse = || from_fn(async |call: Call, _: Next| Outcome::error(&call, "refused"));
+    let inner = Server::empty("inner", "1.0.0").with::<learn>().layer_for(|entry| entry.name == "learnt", refuse());
+    let middle = Server::empty("middle", "1.0.0").mount("b", inner);
+    let mut client = Server::empty("outer", "1.0.0").mount("a", middle).test_client(Revision::V2025_11_25);
+    assert_eq!(client.call("a_b_learn", ()).await.unwrap().text(), "true");
+    assert_eq!(names(&mut client).await, ["a_b_learn", "a_b_learnt"]);
+    assert_eq!(client.call("a_b_learnt", ()).await.unwrap().text(), "refused");
+}
+
 #[tokio::test]
 async fn servers_can_be_nested_and_changed_by_their_handles() {
     let refuse = from_fn(async |call: Call, _: Next| Outcome::error(&call, "refused"));
@@ -198,6 +249,10 @@ fn mistakes_are_reported_with_the_line_of_the_mount() {
     let authenticated = notes().authenticate(mcp_runtime::auth::IdentityFromExtensions::default());
     let cases = [
         (server().mount("a", notes()).mount("b", notes()), "both servers have state of type"),
+        (
+            server().mount("a", server().with::<delete>()).mount("b", server().with::<delete>()),
+            "another mounted server has `delete`, too",
+        ),
         (server().with_entry(constant("a_search")).mount("a", notes()), "two tools are named `a_search`"),
         (server().mount("a", authenticated), "a mounted server cannot have an authenticator"),
         (

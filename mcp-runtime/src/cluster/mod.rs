@@ -158,6 +158,10 @@ impl Replicas for Cluster {
         Box::pin(self.replica.is_alive(slot))
     }
 
+    fn knows_who_is_gone(&self) -> bool {
+        self.replica.knows_who_is_gone()
+    }
+
     fn lease(&self) -> Duration {
         self.replica.lease()
     }

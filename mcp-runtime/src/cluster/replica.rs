@@ -57,6 +57,8 @@ struct Membership {
     name: Option<ServerName>,
     /// Whether the last attempt to renew the lease has failed.
     is_failing: AtomicBool,
+    /// Set once this replica has lost a slot: the time at which it took another one, unless it has none.
+    lost: Mutex<Option<Option<Instant>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +96,7 @@ impl Replica {
             clock: Arc::default(),
             name,
             is_failing: AtomicBool::new(false),
+            lost: Mutex::default(),
         };
         Self { membership: Arc::new(membership), last_number: AtomicU32::new(0), task: Mutex::default() }
     }
@@ -187,6 +190,13 @@ impl Replica {
         Ok(with_timeout(self.backend().get(&slot.key())).await?.is_some())
     }
 
+    /// Returns whether a replica without a slot is gone. It may not be if this replica has lost its own slot: the others may
+    /// have lost theirs in the same outage, and have the time of a lease to take new ones.
+    pub(crate) fn knows_who_is_gone(&self) -> bool {
+        let lost = *self.membership.lost.lock();
+        lost.is_none_or(|back| back.is_some_and(|back| back.elapsed() > self.membership.lease))
+    }
+
     /// Returns the time after which the slot of a replica expires that does not renew it.
     pub(crate) fn lease(&self) -> Duration {
         self.membership.lease
@@ -234,6 +244,9 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     loop {
         let error = match race(membership.enter(), stopped.as_mut()).await {
             Ok(Ok((mut lease, topics))) => {
+                if has_left {
+                    *membership.lost.lock() = Some(Some(Instant::now()));
+                }
                 if has_left || !backoff.is_reset() {
                     tracing::warn!("this replica has joined the other replicas");
                 }
@@ -316,6 +329,7 @@ impl Membership {
             _ = self.deliver(ANNOUNCEMENTS, all) => {}
         }
         self.freshness.end();
+        *self.lost.lock() = Some(None);
         tracing::warn!(%slot, "this replica has lost its lease: its calls fail, and it joins the others again");
         self.status.send_replace(Status::Joining);
         self.handlers.tell(|handler| handler.lost(slot));

@@ -42,6 +42,10 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// has it for as long as the lease.
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool>;
 
+    /// Returns whether a replica without a slot is gone. It may not be if this replica has lost its own slot: the others may
+    /// have lost theirs in the same outage, and have the time of a lease to take new ones.
+    fn knows_who_is_gone(&self) -> bool;
+
     /// Returns the time after which the slot of a replica expires that does not renew it.
     fn lease(&self) -> Duration;
 

@@ -14,15 +14,20 @@ use std::{
     time::Duration,
 };
 
+use crate::handler::{Function, entry::EntryGroup};
+
 /// The shared state of a server, at most one value of each type.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StateMap {
     /// Each value is an `Arc<T>` under the id of `T`, which allows `T` to be a trait object.
     values: HashMap<TypeId, State>,
+    /// The state of functions of mounted servers, if it differs.
+    mounted: Vec<(Arc<EntryGroup>, Arc<StateMap>)>,
 }
 
+#[derive(Clone)]
 struct State {
-    value: Box<dyn Any + Send + Sync>,
+    value: Arc<dyn Any + Send + Sync>,
     /// The name of the type, unless the value is built in.
     type_name: Option<&'static str>,
 }
@@ -30,13 +35,26 @@ struct State {
 impl StateMap {
     /// Adds a value. Returns `false` if it replaced a value of the same type.
     pub(crate) fn insert<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
-        let state = State { value: Box::new(value), type_name: Some(type_name::<T>()) };
+        let state = State { value: Arc::new(value), type_name: Some(type_name::<T>()) };
         self.values.insert(TypeId::of::<T>(), state).is_none()
     }
 
     /// Adds a built-in value, which is omitted from messages. Returns `false` if it replaced a value of the same type.
     pub(crate) fn insert_builtin<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
-        self.values.insert(TypeId::of::<T>(), State { value: Box::new(value), type_name: None }).is_none()
+        self.values.insert(TypeId::of::<T>(), State { value: Arc::new(value), type_name: None }).is_none()
+    }
+
+    /// Adds a built-in value that replaces another one for the functions of a group, unless they belong to an earlier group.
+    pub(crate) fn insert_for<T: ?Sized + Send + Sync + 'static>(&mut self, group: &Arc<EntryGroup>, value: Arc<T>) {
+        let mut state = Self { values: self.values.clone(), mounted: Vec::new() };
+        state.insert_builtin(value);
+        self.mounted.push((Arc::clone(group), Arc::new(state)));
+    }
+
+    /// Returns the state of a function.
+    pub(crate) fn of_function(self: &Arc<Self>, function: &Function) -> Arc<Self> {
+        let found = self.mounted.iter().find(|(group, _)| group.contains(&function.info()));
+        Arc::clone(found.map_or(self, |(_, state)| state))
     }
 
     /// Adds the values of another map. Returns the types of values that exist already, which are kept.

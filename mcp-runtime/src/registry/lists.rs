@@ -148,9 +148,7 @@ impl Listed for Function {
 ///
 /// The links may differ from page to page, so the cursor is an offset rather than the key of the last element.
 ///
-/// # Errors
-///
-/// Fails if `start` is beyond the end of the list.
+/// If the list has become shorter than `start`, the page is empty.
 pub(crate) fn write_resources(
     mut registered: Vec<&dyn Listed>,
     linked: &[ResourceLink],
@@ -158,18 +156,14 @@ pub(crate) fn write_resources(
     start: usize,
     (page_size, ttl): (usize, Duration),
     sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
-) -> Result<Vec<u8>, Fault> {
+) -> Vec<u8> {
     registered.retain(|listed| listed.is_seen(&sees));
     let total = registered.len() + linked.len();
-    let cursor_from = |offset: usize| cursor_after(OFFSETS, &offset.to_string());
-    if start > 0 && start >= total {
-        return Err(unknown_cursor(&cursor_from(start)));
-    }
     let end = total.min(start.saturating_add(page_size.max(1)));
-    let next = (end < total).then(|| cursor_from(end));
+    let next = (end < total).then(|| cursor_after(OFFSETS, &end.to_string()));
     let mut out = Vec::new();
     let mut object = Object::begin(&mut out);
-    encode::array(object.key("resources"), start..end, |out, index| match registered.get(index) {
+    encode::array(object.key("resources"), start.min(end)..end, |out, index| match registered.get(index) {
         Some(listed) => listed.encode(out, encoding),
         None => {
             let mut object = Object::begin(out);
@@ -181,7 +175,7 @@ pub(crate) fn write_resources(
     // The functions may list different resources to each caller.
     encoding.cache_hints(&mut out, ttl, CacheScope::Private);
     encoding.end_result(&mut out, None);
-    Ok(out)
+    out
 }
 
 /// Takes the place of the name of a list in the cursors of [`write_resources`].

@@ -179,8 +179,13 @@ impl Server {
         }
         let registry = changed.unwrap_or(registry);
         let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
-        let is_issued = self.mounted_handles.iter().chain([&self.handle]).any(Handle::is_issued);
+        let mounted_handles = self.mounted_handles.iter().map(|(_, handle)| handle);
+        let is_issued = mounted_handles.clone().chain([&self.handle]).any(Handle::is_issued);
         let changes = is_issued || registry.takes(TypeId::of::<Handle>());
+        // Those of inner servers come first.
+        for (group, handle) in &self.mounted_handles {
+            self.states.insert_for(group, Arc::new(handle.clone()));
+        }
         #[cfg(feature = "cluster")]
         let cluster = Cluster::of_server(self.cluster, &self.profile);
         #[cfg(feature = "cluster")]
@@ -192,7 +197,7 @@ impl Server {
         if let Some(cluster) = &cluster {
             cluster.connect(&engine);
         }
-        self.mounted_handles.iter().chain([&self.handle]).for_each(|handle| handle.connect(&engine));
+        mounted_handles.chain([&self.handle]).for_each(|handle| handle.connect(&engine));
         let subscribed = Arc::downgrade(&engine);
         engine.subscriptions.on_subscribe(move |uri, sees| subscribed.upgrade()?.registry().subscribed(uri, sees));
         if let Some(telemetry) = &engine.profile.telemetry {

@@ -8,7 +8,7 @@ use crate::{
     engine::Visibility,
     handler::{
         Caller,
-        entry::{EntryGroup, EntryInfo, EntryKind},
+        entry::{Entry, EntryGroup, EntryInfo},
     },
     registry::Change,
     stdx::setters,
@@ -255,21 +255,6 @@ pub(super) struct Mount {
     location: &'static Location<'static>,
 }
 
-/// The entries of a mounted server, to which its rules apply.
-#[derive(Clone)]
-struct Mounted {
-    entries: Arc<EntryGroup>,
-    prefix: Arc<str>,
-}
-
-impl Mounted {
-    /// Returns the entry with the name that it has in the mounted server, or `None` if it belongs to another server.
-    fn inner<'a>(&self, info: &EntryInfo<'a>) -> Option<EntryInfo<'a>> {
-        let name = info.name.strip_prefix(&*self.prefix).unwrap_or(info.name);
-        self.entries.contains(info).then(|| info.named(name))
-    }
-}
-
 /// Mounting another server, whose functions this server then serves.
 impl Server {
     /// Adds the functions of another server, with `prefix` and `_` in front of their names. An empty prefix leaves the names as they
@@ -280,8 +265,9 @@ impl Server {
     /// [`layer`](Self::layer)s, which run inside the layers of this server, and [`visible_to`](Self::visible_to). Rules that
     /// select functions by name see the names without the prefix. Shared state belongs to both, so values of one type in both are
     /// an error. A function that this server has, too, becomes a function of the
-    /// other server. A [`Handle`](crate::Handle) of the other server changes this server; the rules also hold for functions that it
-    /// adds, unlike functions that this server's own handle adds. Limits, timeouts, telemetry, the caching of lists, and how the
+    /// other server. A [`Handle`](crate::Handle) of the other server, which is also the one that its functions take, changes this
+    /// server; the rules also hold for functions that it adds, unlike functions that this server's own handle adds. It selects
+    /// among the functions of both servers, by the names that clients see. Limits, timeouts, telemetry, the caching of lists, and how the
     /// server describes itself are those of this server.
     ///
     /// ```
@@ -304,8 +290,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`build`](Self::build) fails if names or URIs clash, if both servers have state of the same type, or if the other server has
-    /// an authenticator, declares that scopes contain other scopes, has skills together with scopes or a rule of visibility, or
+    /// [`build`](Self::build) fails if names or URIs clash, if both servers have state of the same type, if two mounted servers have
+    /// the same annotated function, or if the other server has an authenticator, declares that scopes contain other scopes, has skills together with scopes or a rule of visibility, or
     /// [hides functions](Self::hide_unauthorized) while this server does not.
     #[track_caller]
     pub fn mount(mut self, prefix: impl Into<String>, server: Self) -> Self {
@@ -315,14 +301,26 @@ impl Server {
 
     /// Adds the functions and the rules of the mounted servers.
     pub(super) fn merge_mounts(&mut self) {
+        let mut mounted = Vec::<Arc<EntryGroup>>::new();
         for Mount { prefix, mut server, location } in std::mem::take(&mut self.mounts) {
             server.merge_mounts();
+            let is_mounted = |entry: &&Entry| mounted.iter().any(|group| group.contains(&entry.info()));
+            if let Some(entry) = server.entries.iter().find(is_mounted) {
+                self.problems.push(format!(
+                    "`Server::mount` ({}:{}): another mounted server has `{}`, too, and a function has one name\n\
+                     help: mount entries that the program creates, or keep the function out of one of them with `only`",
+                    location.file(),
+                    location.line(),
+                    entry.info().name
+                ));
+            }
             let prefix = if prefix.is_empty() { prefix } else { format!("{prefix}_") };
-            self.merge(prefix, server, location);
+            mounted.push(self.merge(prefix, server, location));
         }
     }
 
-    fn merge(&mut self, prefix: String, server: Self, location: &'static Location<'static>) {
+    /// Adds a server, and returns its entries.
+    fn merge(&mut self, prefix: String, server: Self, location: &'static Location<'static>) -> Arc<EntryGroup> {
         let problem = |text: &str| format!("`Server::mount` ({}:{}): {text}", location.file(), location.line());
         #[cfg(feature = "http")]
         if server.authenticator.is_some() {
@@ -348,19 +346,20 @@ impl Server {
                 "scopes and visibility of a mounted server do not apply to its skills: add the skills to the outer server",
             ));
         }
-        let entries = Arc::<EntryGroup>::default();
-        entries.add(&server.entries);
-        server.mounted_handles.iter().chain([&server.handle]).for_each(|handle| handle.join(&entries));
-        let mounted = Mounted { entries, prefix: prefix.as_str().into() };
+        let mounted = Arc::<EntryGroup>::default();
+        mounted.add(&server.entries);
+        let inner_handles = server.mounted_handles.iter().map(|(_, handle)| handle);
+        inner_handles.chain([&server.handle]).for_each(|handle| handle.join(&mounted));
         let (profile, outer) = (server.profile, &mut self.profile);
         outer.alive.extend(profile.alive);
 
         let mut names = profile.names.limited(|rule| {
             let mounted = mounted.clone();
-            Arc::new(move |info| mounted.entries.contains(info) && rule(info))
+            Arc::new(move |info| mounted.contains(info) && rule(info))
         });
+        // The name so far is that in the mounted server.
         let selected = mounted.clone();
-        let has_prefix = move |info: &EntryInfo<'_>| info.kind != EntryKind::Method && selected.entries.contains(info);
+        let has_prefix = move |info: &EntryInfo<'_>| selected.record_name(info);
         names.push(has_prefix, Change::Prefix(prefix), location);
         names.append(std::mem::take(&mut outer.names));
         outer.names = names;
@@ -368,28 +367,31 @@ impl Server {
         let base = Arc::unwrap_or_clone(profile.access).base;
         if !base.is_empty() {
             let mounted = mounted.clone();
-            outer.scopes.push(move |info| mounted.entries.contains(info), base, location);
+            outer.scopes.push(move |info| mounted.contains(info), base, location);
         }
         outer.scopes.append(profile.scopes.limited(|rule| {
             let mounted = mounted.clone();
-            Arc::new(move |info| mounted.inner(info).is_some_and(|info| rule(&info)))
+            Arc::new(move |info| mounted.map(info, |info| rule(info)).unwrap_or(false))
         }));
         outer.layers.append(profile.layers.limited(|rule| {
             let mounted = mounted.clone();
             Arc::new(move |info| {
-                mounted.inner(info).is_some_and(|info| rule.as_ref().is_none_or(|applies| applies(&info)))
+                mounted.map(info, |info| rule.as_ref().is_none_or(|applies| applies(info))).unwrap_or(false)
             })
         }));
         if let Some(inner) = profile.visibility {
+            let mounted = mounted.clone();
             Visibility::add(&mut outer.visibility, move |caller, info| {
-                mounted.inner(info).is_none_or(|info| inner.decide(caller, &info))
+                mounted.map(info, |info| inner.decide(caller, info)).unwrap_or(true)
             });
         }
         self.entries.extend(server.entries);
         self.disabled.extend(server.disabled);
         self.problems.extend(server.problems);
-        self.mounted_handles.extend(server.mounted_handles.into_iter().chain([server.handle]));
+        self.mounted_handles.extend(server.mounted_handles);
+        self.mounted_handles.push((Arc::clone(&mounted), server.handle));
         #[cfg(feature = "skills")]
         self.skills.extend(server.skills);
+        mounted
     }
 }

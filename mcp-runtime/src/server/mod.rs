@@ -15,7 +15,7 @@ use crate::{
     handle::Handle,
     handler::{
         SchemaProfile, StateMap,
-        entry::{Collect, Entry, EntryInfo},
+        entry::{Collect, Entry, EntryGroup, EntryInfo},
     },
     model::Implementation,
     stdx::{debug, setters},
@@ -55,7 +55,7 @@ pub struct Server {
     handle: Handle,
     mounts: Vec<functions::Mount>,
     /// The handles of the servers that were mounted.
-    mounted_handles: Vec<Handle>,
+    mounted_handles: Vec<(Arc<EntryGroup>, Handle)>,
     #[cfg(feature = "skills")]
     skills: Vec<std::path::PathBuf>,
     problems: Vec<String>,

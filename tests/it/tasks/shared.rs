@@ -239,6 +239,47 @@ async fn lost_messages_delay_only() {
     }
 }
 
+/// The processes take new leases when the backend is back. Until then, each may ask about the tasks of the other one and about
+/// its own ones.
+#[tokio::test]
+async fn a_task_outlives_an_outage_in_which_all_leases_end() {
+    for revision in mcp_tests::revisions(|expected| expected.tasks) {
+        let gate = Arc::<Gate>::default();
+        let first = Arc::new(UnreliableBackend::default());
+        let second = Arc::new(first.other_process());
+        let lease = Duration::from_secs(1);
+        let new = |backend: &Arc<UnreliableBackend>| {
+            connect(server(&gate).backend(Arc::clone(backend)).lease(lease), revision)
+        };
+        let (mut here, mut there) = (new(&first), new(&second));
+        let id = here.start_task("work", json!({"label": "it"})).await;
+        let own = there.start_task("work", json!({"label": "it"})).await;
+        wait_until(|| gate.entered() == 2).await;
+        assert_eq!(status(&mut there, &id).await, "working");
+        [&first, &second].into_iter().for_each(|backend| backend.set_health(Health::Failing));
+        sleep(lease * 3 / 2).await;
+        [&first, &second].into_iter().for_each(|backend| backend.set_health(Health::Up));
+        let start = std::time::Instant::now();
+        while start.elapsed() < lease * 2 {
+            let read = [
+                here.task_request("tasks/get", &id).await,
+                there.task_request("tasks/get", &id).await,
+                there.task_request("tasks/get", &own).await,
+            ];
+            for task in read.into_iter().flatten() {
+                assert_eq!(task["status"], "working", "{revision}: {task}");
+            }
+            sleep(lease / 4).await;
+        }
+        // Each of the two functions passes once.
+        gate.open();
+        gate.open();
+        for (client, id) in [(&mut here, &id), (&mut there, &own)] {
+            client.wait_for_status(id, "completed").await;
+        }
+    }
+}
+
 /// The function goes on while the backend is gone, and its result is stored when it is back.
 #[tokio::test]
 async fn a_result_outlives_a_failure_of_the_backend() {

@@ -100,7 +100,7 @@ pub(crate) fn prepare(
         argument_bytes: arguments.len(),
         timeout: timeout(request, function.common().timeout),
         encoding: Arc::clone(request.encoding()),
-        states: Arc::clone(&request.engine().states),
+        states: request.engine().states.of_function(function),
         failure: OnceLock::new(),
     };
     Ok((call, next))

@@ -99,7 +99,7 @@ fn list_resources(
         let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
         let declared = engine.profile.list_caches[EntryKind::Resource as usize];
         let limits = (engine.profile.limits.page_size, declared.map_or(Duration::ZERO, |(ttl, _)| ttl));
-        write_resources(registry.listed_resources(), &listed, encoding, start, limits, sees).into()
+        Ok::<_, Fault>(write_resources(registry.listed_resources(), &listed, encoding, start, limits, sees)).into()
     });
     context.run_future(request, permit, running, out);
     Ok(())

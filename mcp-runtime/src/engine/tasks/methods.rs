@@ -409,7 +409,8 @@ impl WatchedTask {
         let mut backoff = Backoff::default();
         while let Err(error) = self.try_run(&mut backoff).await {
             if backoff.is_reset() {
-                tracing::warn!(%error, "the backend failed, retrying to send notifications about a task");
+                // Not a warning: each client may wait for many tasks.
+                tracing::debug!(%error, "the backend failed, retrying to send notifications about a task");
             }
             backoff.wait().await;
         }

@@ -55,6 +55,8 @@ pub(crate) struct TaskStore {
     /// The tasks that this process has ended last, if others share its backend. They no longer change, and clients ask for
     /// them soon.
     ended: Mutex<VecDeque<Arc<Task>>>,
+    /// The ids that this process has had as a runner: one more after each outage in which it lost its slot.
+    own_runners: Mutex<HashSet<u64>>,
     /// The last id of a request. Used only if the backend is not shared.
     last_request: AtomicU64,
 }
@@ -91,8 +93,8 @@ impl TaskStore {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);
         }
         let records = TaskRecords { backend, clock: replica.as_ref().map(|replica| Arc::clone(replica.clock())) };
-        let (results, last_request) = (StoredResults::default(), AtomicU64::new(0));
-        Self { server: server.into(), records, results, replica, changes, ended: Mutex::default(), last_request }
+        let (results, ended, own_runners, last_request) = Default::default();
+        Self { server: server.into(), records, results, replica, changes, ended, own_runners, last_request }
     }
 
     /// Returns the key of a new task of an owner.
@@ -126,7 +128,9 @@ impl TaskStore {
     /// was never sent.
     pub(super) async fn insert(&self, task: &mut Task, limits: TaskLimits) -> Result<(), Fault> {
         if let Some(replica) = &self.replica {
-            task.state.runner = Some(runner_id(replica.join().await?));
+            let runner = runner_id(replica.join().await?);
+            task.state.runner = Some(runner);
+            self.own_runners.lock().insert(runner);
         }
         let (name, ttl) = (task.key.name(), self.records.remaining(task).await?);
         let quota = RecordQuota { account: &task.state.peer, per_account: limits.per_peer, total: limits.total };
@@ -141,7 +145,7 @@ impl TaskStore {
             Ok(Insertion::Full { of_account, .. }) if of_account >= limits.per_peer => {
                 return Err(too_many_of_client(limits, self.next_expiry(&task.key).await?));
             }
-            Ok(Insertion::Full { .. }) | Err(BackendError::Full) => return Err(too_many_in_total(limits)),
+            Ok(Insertion::Full { .. }) => return Err(too_many_in_total(limits)),
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -213,10 +217,12 @@ impl TaskStore {
     /// `alive` contains replicas that need not be checked again.
     async fn fail_if_lost(&self, task: Task, alive: &mut HashSet<u64>) -> Result<Option<Task>, TaskError> {
         let Some(runner) = task.state.runner.filter(|_| !task.state.status.is_final()) else { return Ok(Some(task)) };
-        if alive.contains(&runner) {
+        // This process still runs its tasks after an outage in which it lost its slot.
+        if alive.contains(&runner) || self.own_runners.lock().contains(&runner) {
             return Ok(Some(task));
         }
-        if self.is_alive(runner).await? {
+        let may_return = |replica: &Arc<dyn Replicas>| !replica.knows_who_is_gone();
+        if self.is_alive(runner).await? || self.replica.as_ref().is_some_and(may_return) {
             alive.insert(runner);
             return Ok(Some(task));
         }

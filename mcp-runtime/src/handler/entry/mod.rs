@@ -474,7 +474,13 @@ pub fn boxed(future: impl Future<Output = Finished> + Send + 'static) -> CallFut
 
 /// The entries of a mounted server.
 #[derive(Default)]
-pub(crate) struct EntryGroup(Mutex<HashMap<usize, Option<Weak<dyn Any + Send + Sync>>>>);
+pub(crate) struct EntryGroup(Mutex<HashMap<usize, Member>>);
+
+struct Member {
+    entry: Option<Weak<dyn Any + Send + Sync>>,
+    /// The name in the mounted server, once it is known.
+    name: Option<Arc<str>>,
+}
 
 impl EntryGroup {
     /// Adds entries, and removes entries that do not exist any more. The weak references keep the addresses from being used again.
@@ -484,16 +490,34 @@ impl EntryGroup {
             Some(Arc::downgrade(entry) as _)
         }
         let mut members = self.0.lock();
-        members.retain(|_, entry| entry.as_ref().is_none_or(|entry| entry.strong_count() > 0));
-        members.extend(entries.iter().filter_map(|entry| {
+        members.retain(|_, member| member.entry.as_ref().is_none_or(|entry| entry.strong_count() > 0));
+        for entry in entries {
             let weak = match entry {
                 Entry::Tool(entry) => weak(entry),
                 Entry::Resource(entry) => weak(entry),
                 Entry::Prompt(entry) => weak(entry),
                 Entry::Method(entry) => weak(entry),
             };
-            Some((entry.info().address()?, weak))
-        }));
+            if let Some(address) = entry.info().address() {
+                members.entry(address).or_insert(Member { entry: weak, name: None });
+            }
+        }
+    }
+
+    /// Records the name of an entry in the mounted server. Returns `false` if the entry belongs to another server.
+    pub(crate) fn record_name(&self, info: &EntryInfo<'_>) -> bool {
+        let mut members = self.0.lock();
+        let member = info.address().and_then(|address| members.get_mut(&address));
+        member.map(|member| member.name = Some(info.name.into())).is_some()
+    }
+
+    /// Applies a function to an entry with the name that it has in the mounted server. Returns `None` if the entry belongs to
+    /// another server.
+    pub(crate) fn map<T>(&self, info: &EntryInfo<'_>, map: impl FnOnce(&EntryInfo<'_>) -> T) -> Option<T> {
+        let address = info.address()?;
+        let name = self.0.lock().get(&address)?.name.clone();
+        // The name of a method does not change.
+        Some(map(&EntryInfo { name: name.as_deref().unwrap_or(info.name), ..*info }))
     }
 
     pub(crate) fn contains(&self, info: &EntryInfo<'_>) -> bool {
@@ -551,11 +575,6 @@ impl<'a> EntryInfo<'a> {
     /// Returns the address of the description of a function, which distinguishes it from other functions.
     pub(crate) fn address(&self) -> Option<usize> {
         self.source.map(|source| std::ptr::from_ref(source).addr())
-    }
-
-    /// Returns the entry with another name.
-    pub(crate) fn named(self, name: &'a str) -> Self {
-        Self { name, ..self }
     }
 
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
