@@ -3,6 +3,7 @@
 #![expect(deprecated)]
 
 use std::{
+    future::pending,
     mem,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
@@ -317,9 +318,30 @@ impl Connection {
         request: impl Fn(Option<InputResponses>, Option<String>) -> ClientRequest,
     ) -> Result<ServerResult, CallError> {
         let (mut responses, mut state, mut asked) = (None, None, 0);
-        for _ in 0..MAX_ROUNDS {
-            let result = self.round(ctx, prefix, request(responses, state), &mut asked).await?;
-            let ServerResult::InputRequiredResult(required) = result else { return Ok(result) };
+        for number in 0..MAX_ROUNDS {
+            let round = self.round(ctx, prefix, request(responses, state), &mut asked);
+            let required = if self.is_stateless {
+                // If the client repeats the call with its answers, the upstream continues instead of beginning again.
+                let (ended, result) = oneshot::channel();
+                let question = async {
+                    match round.await {
+                        Ok(ServerResult::InputRequiredResult(required)) => required,
+                        other => {
+                            let _ = ended.send(other);
+                            pending().await
+                        }
+                    }
+                };
+                tokio::select! {
+                    required = ctx.once(format!("{}#{number}", prefix.as_str()), question) => required.map_err(CallError::Fault)?,
+                    Ok(result) = result => return result,
+                }
+            } else {
+                match round.await? {
+                    ServerResult::InputRequiredResult(required) => required,
+                    result => return Ok(result),
+                }
+            };
             let InputRequiredResult { input_requests, request_state, .. } = required;
             let answers = self.answer_all(ctx, prefix, input_requests.unwrap_or_default()).await?;
             (responses, state) = (Some(answers), request_state);

@@ -41,6 +41,44 @@ async fn meet(ctx: &Context, both: &Barrier) -> Result<String, Fault> {
     })
 }
 
+struct Orders(AtomicUsize);
+
+/// Take a number, and ask for two names.
+#[tool]
+async fn order(ctx: &Context, orders: &Orders) -> Result<String, Fault> {
+    let number = ctx.once("number", async { orders.0.fetch_add(1, Ordering::SeqCst) + 1 }).await?;
+    let mut names = Vec::new();
+    for key in ["first", "second"] {
+        match ctx.elicit::<Name>(key, format!("{key} name of {number}?")).await? {
+            Answer::Accept(Name { name }) => names.push(name),
+            _ => return Ok("declined".to_owned()),
+        }
+    }
+    Ok(format!("{} {number}", names.join(" and ")))
+}
+
+/// Both sides repeat the call with each answer, and the upstream keeps what it has done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stateless_upstream_does_not_begin_again_after_a_question() {
+    let orders = Arc::new(Orders(AtomicUsize::new(0)));
+    let server = Server::empty("upstream", "1.0.0").with::<order>().with_shared(Arc::clone(&orders)).build().unwrap();
+    let stateless = of_each_revision(&server).await.into_iter().filter(|it| it.0 == Revision::V2026_07_28);
+    for (_, address) in stateless {
+        let gateway = gateway(&address).await.build().unwrap();
+        for revision in mcp_tests::revisions(|expected| expected.elicitation) {
+            let before = orders.0.load(Ordering::SeqCst);
+            let answer = |request: &ServerRequest| {
+                let name = request.message().split(' ').nth(1).unwrap_or_default().to_owned();
+                json!({"action": "accept", "content": {"name": name}})
+            };
+            let mut client = gateway.test_client(revision).answering(answer);
+            let expected = format!("first and second {}", before + 1);
+            assert_eq!(client.call("up_order", ()).await.unwrap().text(), expected, "{revision}");
+            assert_eq!(orders.0.load(Ordering::SeqCst), before + 1, "{revision}");
+        }
+    }
+}
+
 /// Over HTTP, a question arrives on the stream of its call.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_caller_answers_the_questions_of_its_own_call() {
