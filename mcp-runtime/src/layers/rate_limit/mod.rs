@@ -37,6 +37,7 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 /// processes. It belongs to the name of the server, the settings of the layer, and the position of the layer among the
 /// layers of the server, so that no other layer uses it.
 ///
+/// In stateless revisions, a client sends a call again with each answer to a question, and each of these requests counts.
 /// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can
 /// wait and retry. Other calls fail with a protocol error with code 429. Both messages state which calls are
 /// limited and how long to wait.
