@@ -443,7 +443,15 @@ impl Bundler<'_> {
             return None;
         };
         let (_, bytes) = self.read(source, at, reference)?;
-        Some(format!("data:{mime};base64,{}{}", STANDARD.encode(bytes), fragment.replace('"', "%22")))
+        let mut uri = format!("data:{mime};base64,{}", STANDARD.encode(bytes));
+        for c in fragment.chars() {
+            // Neither HTML nor CSS must see an end of the URI.
+            match c {
+                '"' | '\'' | '\\' | '<' | '>' | ' ' | '\0'..='\x1f' => uri.push_str(&format!("%{:02X}", c as u32)),
+                _ => uri.push(c),
+            }
+        }
+        Some(uri)
     }
 }
 
@@ -540,8 +548,8 @@ mod tests {
             ("<img src='img/dot.svg?v=2'>", format!("<img src=\"{DOT}\">")),
             ("<img src=' img/dot.svg?v=2#view '>", format!("<img src=\"{DOT}#view\">")),
             (
-                "<style>p { background: url('img/dot.svg#a\"b') }</style>",
-                format!("<style>p {{ background: url(\"{DOT}#a%22b\") }}</style>"),
+                "<style>p { background: url('img/dot.svg#a\"b</i>') }</style>",
+                format!("<style>p {{ background: url(\"{DOT}#a%22b%3C/i%3E\") }}</style>"),
             ),
             // The first attribute of a name counts.
             ("<img src=img/dot.svg src=https://b.example/x>", format!("<img src=\"{DOT}\">")),

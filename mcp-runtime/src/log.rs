@@ -87,17 +87,18 @@ impl Server {
 pub(crate) fn install(as_json: bool) {
     let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
     let all_from = |level| Targets::new().with_default(level);
-    // Each line of JSON names its request, but nothing logs requests themselves. The address is logged rather than printed.
+    // Each line of JSON names its request, but nothing logs requests themselves.
     let mut quiet = all_from(LevelFilter::WARN);
     if as_json {
-        quiet =
-            quiet.with_targets(["mcp_runtime::request", "mcp_runtime::cli"].map(|target| (target, LevelFilter::INFO)));
+        quiet = quiet.with_target("mcp_runtime::request", LevelFilter::INFO);
     }
     let (filter, forwarded, invalid) = match requested {
         Some(Ok(filter)) => (filter.clone(), filter, None),
         Some(Err(error)) => (quiet, all_from(LevelFilter::WARN), Some(error)),
         None => (quiet, all_from(LevelFilter::TRACE), None),
     };
+    // The address is logged instead of being printed.
+    let filter = if as_json { filter.with_target("mcp_runtime::cli", LevelFilter::INFO) } else { filter };
     let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone());
     let stderr = if as_json { stderr.json().boxed() } else { stderr.boxed() };
     let forwarded = forwarded.and(MayForward);

@@ -210,7 +210,7 @@ fn report(package: &Package, url: &str, token_file: Option<&Path>, logs_json: bo
             "requests need the token in `{file}`, as with `curl -H \"Authorization: Bearer $(cat '{file}')\"`\n"
         ));
     }
-    if logs_json {
+    if logs_json && tracing::event_enabled!(tracing::Level::INFO) {
         tracing::info!(url, token_file = token_file.map(|file| file.display().to_string()), "listening");
     } else {
         stderr::writer().push(lines.as_bytes());

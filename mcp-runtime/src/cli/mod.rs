@@ -144,7 +144,7 @@ impl Program {
         // Threads that block on stdin or in a function must not keep the process from ending.
         runtime.shutdown_background();
         match result {
-            Err(Failure { exit_code, message }) if logs_json => {
+            Err(Failure { exit_code, message }) if logs_json && tracing::event_enabled!(tracing::Level::ERROR) => {
                 tracing::error!("{message}");
                 Ok(ExitCode::from(exit_code))
             }

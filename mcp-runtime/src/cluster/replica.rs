@@ -57,7 +57,7 @@ struct Membership {
     name: Option<ServerName>,
     /// Whether the last attempt to renew the lease has failed.
     is_failing: AtomicBool,
-    /// Set once this replica has lost a slot: the time at which it took another one, unless it has none.
+    /// Set once this replica has lost a slot: the time at which it took another one, if it has.
     lost: Mutex<Option<Option<Instant>>>,
 }
 
@@ -190,11 +190,11 @@ impl Replica {
         Ok(with_timeout(self.backend().get(&slot.key())).await?.is_some())
     }
 
-    /// Returns whether a replica without a slot is gone. It may not be if this replica has lost its own slot: the others may
-    /// have lost theirs in the same outage, and have the time of a lease to take new ones.
+    /// Returns whether a replica without a slot is gone. When this replica has lost its own, until the time of a lease after it
+    /// took another one, the others may have lost theirs in the same outage, and take new ones.
     pub(crate) fn knows_who_is_gone(&self) -> bool {
         let lost = *self.membership.lost.lock();
-        lost.is_none_or(|back| back.is_some_and(|back| back.elapsed() > self.membership.lease))
+        lost.is_none_or(|returned| returned.is_some_and(|returned| returned.elapsed() >= self.membership.lease))
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
@@ -244,8 +244,8 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     loop {
         let error = match race(membership.enter(), stopped.as_mut()).await {
             Ok(Ok((mut lease, topics))) => {
-                if has_left {
-                    *membership.lost.lock() = Some(Some(Instant::now()));
+                if let Some(returned) = &mut *membership.lost.lock() {
+                    *returned = Some(Instant::now());
                 }
                 if has_left || !backoff.is_reset() {
                     tracing::warn!("this replica has joined the other replicas");

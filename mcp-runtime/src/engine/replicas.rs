@@ -42,8 +42,8 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// has it for as long as the lease.
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool>;
 
-    /// Returns whether a replica without a slot is gone. It may not be if this replica has lost its own slot: the others may
-    /// have lost theirs in the same outage, and have the time of a lease to take new ones.
+    /// Returns whether a replica without a slot is gone. When this replica has lost its own, until the time of a lease after it
+    /// took another one, the others may have lost theirs in the same outage, and take new ones.
     fn knows_who_is_gone(&self) -> bool;
 
     /// Returns the time after which the slot of a replica expires that does not renew it.

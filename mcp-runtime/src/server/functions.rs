@@ -265,7 +265,7 @@ impl Server {
     /// [`layer`](Self::layer)s, which run inside the layers of this server, and [`visible_to`](Self::visible_to). Rules that
     /// select functions by name see the names without the prefix. Shared state belongs to both, so values of one type in both are
     /// an error. A function that this server has, too, becomes a function of the
-    /// other server. A [`Handle`](crate::Handle) of the other server, which is also the one that its functions take, changes this
+    /// other server. A [`Handle`](crate::Handle) of the other server, which is also the one that its functions take, except those of `list`, changes this
     /// server; the rules also hold for functions that it adds, unlike functions that this server's own handle adds. It selects
     /// among the functions of both servers, by the names that clients see. Limits, timeouts, telemetry, the caching of lists, and how the
     /// server describes itself are those of this server.

@@ -160,6 +160,7 @@ async fn a_subscription_reports_changes_of_a_task_that_runs_elsewhere() {
 /// Clients that read the task or wait for it learn of the failure once the lease has expired.
 #[tokio::test]
 async fn a_task_fails_if_its_process_was_killed() {
+    let (log, _guard) = Log::listen();
     for revision in mcp_tests::revisions(|expected| expected.tasks) {
         let backend = Arc::new(MemoryBackend::default());
         let lease = Duration::from_secs(1);
@@ -192,6 +193,7 @@ async fn a_task_fails_if_its_process_was_killed() {
         let failed = client.task_request("tasks/get", &asking).await.unwrap();
         assert_eq!((&failed["status"], &failed["statusMessage"]), (&json!("failed"), &json!(lost)), "{revision}");
         assert!(failed.get("inputRequests").is_none(), "{failed}");
+        assert_eq!(log.take("task ended").len(), 2, "each of the tasks");
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     check_in_flight(request)?;
     let call = Call {
         function: Some(Arc::clone(referenced)),
+        states: request.engine().states.of_function(referenced),
         subject: "completion/complete".into(),
         ..method_call(request, referenced.name.clone(), timeout(request, referenced.common().timeout))
     };

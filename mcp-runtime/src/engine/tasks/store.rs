@@ -16,16 +16,19 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{
+    LOG_TARGET,
     records::{TaskChanges, TaskRecords, TaskWaiter},
     task::{StoredOutcome, TASKS, Task, TaskError, TaskKey, TaskState, too_many_in_total, too_many_of_client},
 };
 use crate::{
     backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota, Timestamp},
+    counters::Counter,
     engine::{
         limits::TaskLimits,
         replicas::{ReplicaHandler, Replicas, Slot},
     },
     error::Fault,
+    random::log_id,
     stdx::Mutex,
 };
 
@@ -55,7 +58,7 @@ pub(crate) struct TaskStore {
     /// The tasks that this process has ended last, if others share its backend. They no longer change, and clients ask for
     /// them soon.
     ended: Mutex<VecDeque<Arc<Task>>>,
-    /// The ids that this process has had as a runner: one more after each outage in which it lost its slot.
+    /// The ids under which this process has started tasks: one more after each outage in which it lost its slot.
     own_runners: Mutex<HashSet<u64>>,
     /// The last id of a request. Used only if the backend is not shared.
     last_request: AtomicU64,
@@ -232,7 +235,15 @@ impl TaskStore {
                 state.fail_as_lost();
             }
         });
-        Ok(lost.await?.task())
+        let lost = lost.await?;
+        if let Updated::Applied(task) = &lost
+            && task.state.status.is_final()
+        {
+            Counter::FailedTasks.count();
+            let (task, status) = (log_id(task.id()), task.state.status.as_str());
+            tracing::info!(target: LOG_TARGET, task, status, reason = "lost", "task ended");
+        }
+        Ok(lost.task())
     }
 
     /// Updates an unfinished task. If another process changes it at the same time, applies the update again to the changed

@@ -249,7 +249,7 @@ impl Pool {
     fn try_take(&self, peer: &Peer, amount: usize) -> Option<u32> {
         let number = u32::try_from(amount).ok()?;
         let counter = peer.counter(self.resource);
-        // Checked and added at once, so that concurrent requests cannot exceed the share together.
+        // Checked and added in one step, so that concurrent requests of a peer do not pass the same check.
         let add = |before| {
             let allowed = self.share.of(before + self.permits.available_permits());
             (before + amount <= allowed).then_some(before + amount)
