@@ -204,15 +204,15 @@ const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
 ///
 /// Returns an error if `MCP_ADDRESS_FILE` is set and the file cannot be written.
 fn report(package: &Package, url: &str, token_file: Option<&Path>, logs_json: bool) -> io::Result<()> {
-    let mut lines = format!("{} listens on {url}\n", package.name);
-    if let Some(file) = token_file.map(Path::display) {
-        lines.push_str(&format!(
-            "requests need the token in `{file}`, as with `curl -H \"Authorization: Bearer $(cat '{file}')\"`\n"
-        ));
-    }
     if logs_json && tracing::event_enabled!(tracing::Level::INFO) {
         tracing::info!(url, token_file = token_file.map(|file| file.display().to_string()), "listening");
     } else {
+        let mut lines = format!("{} listens on {url}\n", package.name);
+        if let Some(file) = token_file.map(Path::display) {
+            lines.push_str(&format!(
+                "requests need the token in `{file}`, as with `curl -H \"Authorization: Bearer $(cat '{file}')\"`\n"
+            ));
+        }
         stderr::writer().push(lines.as_bytes());
     }
     let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };

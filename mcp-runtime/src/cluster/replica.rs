@@ -57,8 +57,8 @@ struct Membership {
     name: Option<ServerName>,
     /// Whether the last attempt to renew the lease has failed.
     is_failing: AtomicBool,
-    /// Set once this replica has lost a slot: the time at which it took another one, if it has.
-    lost: Mutex<Option<Option<Instant>>>,
+    /// The time at which this replica last lost a slot or took another one. `None` if it has lost none.
+    slot_changed: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Replica {
             clock: Arc::default(),
             name,
             is_failing: AtomicBool::new(false),
-            lost: Mutex::default(),
+            slot_changed: Mutex::default(),
         };
         Self { membership: Arc::new(membership), last_number: AtomicU32::new(0), task: Mutex::default() }
     }
@@ -193,8 +193,8 @@ impl Replica {
     /// Returns whether a replica without a slot is gone. When this replica has lost its own, until the time of a lease after it
     /// took another one, the others may have lost theirs in the same outage, and take new ones.
     pub(crate) fn knows_who_is_gone(&self) -> bool {
-        let lost = *self.membership.lost.lock();
-        lost.is_none_or(|returned| returned.is_some_and(|returned| returned.elapsed() >= self.membership.lease))
+        let changed = *self.membership.slot_changed.lock();
+        changed.is_none_or(|changed| self.slot().is_some() && changed.elapsed() >= self.membership.lease)
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
@@ -244,8 +244,8 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     loop {
         let error = match race(membership.enter(), stopped.as_mut()).await {
             Ok(Ok((mut lease, topics))) => {
-                if let Some(returned) = &mut *membership.lost.lock() {
-                    *returned = Some(Instant::now());
+                if let Some(changed) = &mut *membership.slot_changed.lock() {
+                    *changed = Instant::now();
                 }
                 if has_left || !backoff.is_reset() {
                     tracing::warn!("this replica has joined the other replicas");
@@ -329,7 +329,7 @@ impl Membership {
             _ = self.deliver(ANNOUNCEMENTS, all) => {}
         }
         self.freshness.end();
-        *self.lost.lock() = Some(None);
+        *self.slot_changed.lock() = Some(Instant::now());
         tracing::warn!(%slot, "this replica has lost its lease: its calls fail, and it joins the others again");
         self.status.send_replace(Status::Joining);
         self.handlers.tell(|handler| handler.lost(slot));
