@@ -35,7 +35,7 @@ use syntax::Kind;
 /// | `visibility = [model, app]` | who calls the tool: the model, the page, or both, as by default; requires the feature `ui` |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…;base64,…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
 /// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
@@ -105,7 +105,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `complete(variable = function, …)` | functions that complete variables |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…;base64,…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
 /// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
@@ -139,7 +139,7 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `public` | caches may give it to other callers, unless the server has authorization or visibility rules |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…;base64,…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
 /// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
@@ -160,7 +160,7 @@ pub fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `description = "…"` | the description, instead of the doc comment; also `include_str!("…")` |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…;base64,…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
 /// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |

@@ -10,6 +10,7 @@ use mcp_runtime::{
     ask::{SampleContent, SampleToolResult, SampleToolUse},
     model::{Annotations, Audio, Icon, Image, Role, Text, Theme},
 };
+use mcp_runtime_uri_template::{check_meta_key, is_icon_size, is_icon_source};
 use serde_json::{Map, Value, json};
 
 /// The beginning of the URIs of pages, which hosts expect in front of the prefix.
@@ -211,7 +212,7 @@ pub(crate) fn role(role: &Value) -> Option<Role> {
 /// Reads `_meta`. Members whose keys belong to the protocol are dropped: they describe the connection to the upstream.
 pub(crate) fn meta(object: &Value) -> Map<String, Value> {
     let members = object["_meta"].as_object().into_iter().flatten();
-    let members = members.filter(|(key, _)| mcp_runtime_uri_template::check_meta_key(key).is_ok());
+    let members = members.filter(|(key, _)| check_meta_key(key).is_ok());
     members.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -280,11 +281,10 @@ pub(crate) fn icons(object: &Value) -> Vec<Icon> {
     let given = object["icons"].as_array().into_iter().flatten();
     let icons = given.filter_map(|icon| {
         let src = icon["src"].as_str()?;
-        let is_safe = src.starts_with("https://") || src.starts_with("data:image/");
-        let mut safe = is_safe.then(|| Icon::new(src.to_owned()))?;
+        let mut safe = is_icon_source(src).then(|| Icon::new(src.to_owned()))?;
         safe.mime_type = text(icon, "mimeType").map(Into::into);
         let sizes = icon["sizes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        safe.sizes = sizes.map(|size| size.to_owned().into()).collect();
+        safe.sizes = sizes.filter(|size| is_icon_size(size)).map(|size| size.to_owned().into()).collect();
         safe.theme = match icon["theme"].as_str() {
             Some("light") => Some(Theme::Light),
             Some("dark") => Some(Theme::Dark),

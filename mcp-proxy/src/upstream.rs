@@ -57,6 +57,10 @@ const ONLY_SSE: &str = "it speaks HTTP+SSE, which Streamable HTTP has replaced: 
 
 /// The code of the error of 2025-11-25 with the pages that the user must visit.
 const URL_ELICITATION_REQUIRED: i32 = -32042;
+/// The codes that the specification keeps for itself. Servers must not send those that it has not defined.
+///
+/// See [Errors](https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes).
+const RESERVED_CODES: std::ops::RangeInclusive<i32> = -32099..=-32020;
 
 /// The maximum number of pages that the user must visit for a call. Further ones are left out: a repeated call can require them.
 const MAX_REQUIRED_URLS: usize = 16;
@@ -483,13 +487,9 @@ impl Upstream {
                 None => Fault::internal(self.prefix.message("the upstream requires capabilities")),
             };
         }
-        // From this server, these codes would tell the client to use another version or session, or to visit pages. The
-        // pages of an upstream that are valid do not get here.
-        let is_reserved = matches!(
-            code,
-            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION | ErrorCode::HEADER_MISMATCH | ErrorCode(URL_ELICITATION_REQUIRED)
-        );
-        if is_reserved {
+        // From this server, codes that the protocol reserves would tell the client to use another version or session, or to
+        // visit pages, and most of them have no meaning yet. The pages of an upstream that are valid do not get here.
+        if RESERVED_CODES.contains(&code.0) {
             return Fault::internal(self.prefix.message(truncate(&message)));
         }
         // The code of sessions, and the code of stateless revisions.
@@ -497,6 +497,9 @@ impl Upstream {
             && let Some(uri) = data.as_ref().and_then(|data| data["uri"].as_str())
         {
             return Fault::resource_not_found(self.prefix.uri(uri));
+        }
+        if code == ErrorCode::RESOURCE_NOT_FOUND {
+            return Fault::InvalidParams(self.prefix.message(truncate(&message)));
         }
         let mut data = data.filter(|data: &Value| data.to_string().len() <= MAX_ERROR_LENGTH);
         data.iter_mut().for_each(|data| make_printable(data, true));

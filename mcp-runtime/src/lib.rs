@@ -307,10 +307,10 @@ pub mod __private {
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
             CallFuture, CompleteKind, Decode, Decoding, Dependency, EnforcesSchema, ErrorMapping, Finished,
-            HandlerError, HandlerResult, Input, Kind, ListKind, MapsErrors, PromptOutput, PromptReply,
-            ProvidedByReference, Reply, ResourceOutput, ResourceReply, ResultKind, Returned, ServerFnFuture,
-            ServerFnInput, ServerFnOutput, ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput,
-            ToolReply, Unused, blocking, complete, complete_dependencies, dependency,
+            HandlerError, HandlerResult, Input, Kind, ListKind, MapsErrors, PromptOutput, ProvidedByReference, Reply,
+            ResourceOutput, ResultKind, Returned, ServerFnFuture, ServerFnInput, ServerFnOutput, ServerFnReturn,
+            Shared, SharedState, StateOrData, SyncFn, ToolOutput, ToolReply, Unused, blocking, complete,
+            complete_dependencies, dependency,
             entry::{
                 ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Closures, Collect, CommonEntry, DefaultValue,
                 Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,

@@ -1,5 +1,5 @@
 //! Additions to the standard library: a mutex that panics do not poison, waiting for the first of two futures, for a
-//! condition, or until a panic, and `Debug` for types with fields that do not implement it.
+//! condition, or until a panic, a guard that calls a function, and `Debug` for types with fields that do not implement it.
 
 use std::{
     any::Any,
@@ -25,6 +25,15 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls a function when it is dropped, also when unwinding.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

@@ -8,9 +8,18 @@
 /// Returns the violated rule.
 pub fn check_meta_key(key: &str) -> Result<(), &'static str> {
     check_key(key)?;
-    let label = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1)).unwrap_or_default();
-    if ["mcp", "modelcontextprotocol"].iter().any(|reserved| label.eq_ignore_ascii_case(reserved)) {
-        return Err("prefixes whose second label is `mcp` or `modelcontextprotocol` are reserved for the protocol");
+    if ["traceparent", "tracestate", "baggage"].contains(&key) {
+        return Err("it is reserved for the trace context, which the framework sends");
+    }
+    let labels: Vec<_> = key.split_once('/').map(|(prefix, _)| prefix.split('.').collect()).unwrap_or_default();
+    let is_name = |label: &&str| ["mcp", "modelcontextprotocol"].iter().any(|name| label.eq_ignore_ascii_case(name));
+    // Revision 2025-06-18 reserves prefixes in which a label follows the name; later ones, those whose second label is the name.
+    let has_name = |labels: &[&str]| labels.iter().any(|label| is_name(&label));
+    if labels.get(1).is_some_and(is_name) || labels.split_last().is_some_and(|(_, labels)| has_name(labels)) {
+        return Err(
+            "prefixes with the label `mcp` or `modelcontextprotocol` in second place, or before another label, \
+                    are reserved for the protocol",
+        );
     }
     Ok(())
 }
@@ -51,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserved_prefixes_are_those_of_the_second_label() {
+    fn reserved_prefixes_are_those_of_any_revision() {
         for (key, is_reserved) in [
             ("io.modelcontextprotocol/a", true),
             ("dev.mcp/a", true),
@@ -60,10 +69,15 @@ mod tests {
             ("com.mcp.tools/a", true),
             ("com.example.mcp/a", false),
             ("mcp/a", false),
-            ("mcp.example/a", false),
+            ("mcp.example/a", true),
+            ("com.example.mcp.tools/a", true),
+            ("com.example.modelcontextprotocol.tools.more/a", true),
+            ("modelcontextprotocol/a", false),
             ("com.mcps/a", false),
             ("com.mcp", false),
-            ("traceparent", false),
+            ("traceparent", true),
+            ("baggage", true),
+            ("com.example/traceparent", false),
         ] {
             assert_eq!(check_key(key), Ok(()), "{key}");
             assert_eq!(check_meta_key(key).is_err(), is_reserved, "{key}");

@@ -10,17 +10,21 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod expand;
+mod icon;
 mod key;
 mod matching;
 mod parse;
 mod part;
 mod percent;
 
-#[doc(hidden)]
-pub use self::key::{check_key, check_meta_key};
 pub use self::{
     expand::expand,
     matching::{MAX_URI_LENGTH, matches},
     parse::{ParseError, parse},
     part::{Operator, Part},
+};
+#[doc(hidden)]
+pub use self::{
+    icon::{ICON_SOURCE, is_icon_size, is_icon_source},
+    key::{check_key, check_meta_key},
 };

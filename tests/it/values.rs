@@ -203,7 +203,10 @@ fn mistakes_are_reported_when_the_entry_is_added() {
         (tool("t", json!({"type": "object", "properties": {"a": {"pattern": "("}}})).into(), "pattern"),
         (tool("t", object()).with_meta("dev.mcp/x", json!(1)).into(), "cannot be a key of `_meta`"),
         (tool("t", object()).with_meta("io.modelcontextprotocol/x", json!(1)).into(), "cannot be a key of `_meta`"),
-        (tool("t", object()).with_icon(mcp_runtime::model::Icon::new("http://x/a.png")).into(), "the URI of an icon"),
+        (
+            tool("t", object()).with_icon(mcp_runtime::model::Icon::new("http://x/a.png")).into(),
+            "invalid icon `http://x/a.png`",
+        ),
         (tool("t", object()).with_meta("a.b/c", json!(1)).with_meta("a.b/c", json!(2)).into(), "duplicate key `a.b/c`"),
         (tool("t", object()).scopes(Scopes::all(none)).into(), "no scope is named"),
         (tool("t", object()).scopes(Scopes::any(none)).into(), "no scope is named"),

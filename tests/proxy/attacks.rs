@@ -234,7 +234,7 @@ async fn templates_match_nothing_of_another_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_responses_fail_their_call() {
     type Attack = (&'static str, fn() -> Reply, &'static str);
-    let cases: [Attack; 27] = [
+    let cases: [Attack; 29] = [
         (
             "an unknown kind of content",
             || Reply::Result(json!({"content": [{"type": "hologram"}, {"type": "text", "text": "known"}]})),
@@ -360,6 +360,16 @@ async fn invalid_responses_fail_their_call() {
                 Reply::Error(json!({"code": -32021, "message": "missing", "data": {"requiredCapabilities": required}}))
             },
             "up: the upstream requires capabilities",
+        ),
+        (
+            "a reserved code",
+            || Reply::Error(json!({"code": -32050, "message": "later"})),
+            "code: -32603, message: \"up: later",
+        ),
+        (
+            "a missing resource without its URI",
+            || Reply::Error(json!({"code": -32002, "message": "gone"})),
+            "code: -32602, message: \"invalid params: up: gone",
         ),
         ("another header", || Reply::Error(json!({"code": -32020, "message": "header"})), "up: header"),
         (

@@ -61,7 +61,7 @@ fn add(a: i64, b: i64) -> Json<Sum> {
 /// Fail.
 #[tool]
 fn fail(protocol: bool) -> Result<(), Fault> {
-    Err(if protocol { Fault::custom(-32050, "refused") } else { Fault::MissingCapability { required: json!({}) } })
+    Err(if protocol { Fault::custom(-31050, "refused") } else { Fault::MissingCapability { required: json!({}) } })
 }
 
 /// Return an error that the model reads.

@@ -57,7 +57,7 @@ async fn greet(ctx: &Context) -> Result<String, Fault> {
 /// Fail.
 #[tool(task = "required")]
 async fn fail(_ctx: &Context) -> Result<(), Fault> {
-    Err(Fault::custom(-32050, "refused"))
+    Err(Fault::custom(-31050, "refused"))
 }
 
 /// Return an error that the model reads.
@@ -148,7 +148,7 @@ async fn tools_of_an_upstream_run_as_tasks() {
 
             let task = client.start_task("up_fail", ()).await.unwrap();
             let error = task.result(&mut client).await.unwrap_err();
-            assert_eq!((error.code, &*error.message), (-32050, "refused"), "{case}");
+            assert_eq!((error.code, &*error.message), (-31050, "refused"), "{case}");
 
             let task = client.start_task("up_refuse", ()).await.unwrap();
             let result = task.result(&mut client).await.unwrap();
@@ -176,7 +176,7 @@ async fn clients_without_tasks_wait_for_the_result() {
         released.add_permits(1);
         assert_eq!(client.response(id).await.unwrap()["content"][0]["text"], "done", "{spoken}");
         assert_eq!(client.call("up_greet", ()).await.unwrap().text(), "Hello Ada", "{spoken}");
-        assert_eq!(client.call("up_fail", ()).await.unwrap_err().code, -32050, "{spoken}");
+        assert_eq!(client.call("up_fail", ()).await.unwrap_err().code, -31050, "{spoken}");
         let id = client.send_request("tools/call", json!({"name": "up_wait"}));
         eventually!(running.load(Ordering::SeqCst) == 1);
         client.notify("notifications/cancelled", json!({"requestId": id}));
@@ -562,7 +562,7 @@ async fn tasks_of_a_lying_upstream_fail_their_call() {
             ));
             cases.push((
                 "a failure",
-                Box::new(move |_, _, _| state("failed", json!({"error": {"code": -32050, "message": "refused"}}))),
+                Box::new(move |_, _, _| state("failed", json!({"error": {"code": -31050, "message": "refused"}}))),
                 "refused",
                 1,
             ));

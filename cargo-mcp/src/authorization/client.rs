@@ -9,8 +9,7 @@ use rmcp::{
     transport::{
         auth::{AuthClient, AuthError, AuthorizationManager, AuthorizationSession, OAuthClientConfig},
         streamable_http_client::{
-            InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
-            StreamableHttpError, StreamableHttpPostResponse,
+            InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
         },
     },
 };
@@ -145,23 +144,10 @@ impl StreamableHttpClient for AuthorizedClient {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let max = StreamableHttpClientTransportConfig::default().max_sse_event_size;
-        self.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        max: usize,
-    ) -> Result<StreamableHttpPostResponse, Error> {
         self.with_scopes(|| {
             let (uri, session_id, token) = (uri.clone(), session_id.clone(), token.clone());
             let (message, headers) = (message.clone(), headers.clone());
-            self.inner.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max)
+            self.inner.post_message(uri, message, session_id, token, headers)
         })
         .await
     }
@@ -185,18 +171,6 @@ impl StreamableHttpClient for AuthorizedClient {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         self.inner.get_stream(uri, session_id, last_event_id, token, headers).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        max: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
-        self.inner.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max).await
     }
 }
 

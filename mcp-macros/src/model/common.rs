@@ -1,6 +1,6 @@
 //! Parts that tools, resources and prompts have in common.
 
-use mcp_runtime_uri_template::check_meta_key;
+use mcp_runtime_uri_template::{ICON_SOURCE, check_meta_key, is_icon_size, is_icon_source};
 use syn::{Ident, LitStr, Path, ext::IdentExt};
 
 use super::{Call, EnclosingType, Execution, Kind, literal::json, signature};
@@ -99,19 +99,15 @@ pub(super) fn checked_duration(option: &str, given: &LitStr, errors: &mut Errors
 fn checked_icon(given: &IconSyntax, errors: &mut Errors) -> Icon {
     let IconSyntax { uri, mime, sizes, theme } = given;
     let source = uri.value();
-    if !source.starts_with("https://") && !source.starts_with("data:image/") {
-        errors.on(uri, format_args!("invalid icon `{source}`, expected an `https:` or a `data:image/…` URI"));
+    if !is_icon_source(&source) {
+        errors.on(uri, format_args!("invalid icon `{source}`, expected {ICON_SOURCE}"));
     }
     let is_image = |mime: &&LitStr| mime.value().strip_prefix("image/").is_some_and(|subtype| !subtype.is_empty());
     if let Some(mime) = mime.as_ref().filter(|mime| !is_image(mime)) {
         let message = format!("invalid media type `{}` of an icon, expected one such as `image/png`", mime.value());
         errors.on(mime, message);
     }
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let is_size = |size: &str| {
-        size == "any" || size.split_once('x').is_some_and(|(width, height)| is_number(width) && is_number(height))
-    };
-    for size in sizes.iter().filter(|size| !is_size(&size.value())) {
+    for size in sizes.iter().filter(|size| !is_icon_size(&size.value())) {
         errors.on(
             size,
             format_args!("invalid size `{}` of an icon, expected one such as `48x48`, or `any`", size.value()),

@@ -25,6 +25,7 @@ use crate::{
     },
     server::{BuiltServer, Server},
     stderr,
+    stdx::OnDrop,
     transport::Stdio,
 };
 
@@ -83,20 +84,12 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) ->
     if crate::testing::lock::answer(|words| program().map_err(|failure| failure.message)?.lock(words)) {
         return ExitCode::SUCCESS;
     }
-    let _flush = FlushLog;
+    // Writes the rest of the log when the program ends, even if `main` panics.
+    let _flush = OnDrop(stderr::flush);
     program().and_then(|program| program.start()).unwrap_or_else(|failure| {
         stderr::writer().push(format!("{}: {}\n", package.name, failure.message).as_bytes());
         ExitCode::from(failure.exit_code)
     })
-}
-
-/// A guard that writes the rest of the log when the program ends, even if `main` panics.
-struct FlushLog;
-
-impl Drop for FlushLog {
-    fn drop(&mut self) {
-        stderr::flush();
-    }
 }
 
 /// The parts of a program that the macro passes to [`start`].

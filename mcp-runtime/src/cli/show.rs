@@ -196,11 +196,11 @@ impl Client {
         let (mut response, mut output) = (Vec::new(), Vec::new());
         self.0.receive(message.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut response);
         // The messages that a function sends while it runs precede its response.
-        self.0.drain(&mut output);
+        self.0.outbox().drain(&mut output);
         output.append(&mut response);
-        while self.0.in_flight() > 0 {
-            poll_fn(|cx| self.0.poll_output(cx)).await;
-            self.0.drain(&mut output);
+        while self.0.outbox().call_count() > 0 {
+            poll_fn(|cx| self.0.outbox().poll_output(cx)).await;
+            self.0.outbox().drain(&mut output);
         }
         String::from_utf8_lossy(&output).into_owned()
     }

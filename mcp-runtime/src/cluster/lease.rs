@@ -113,40 +113,24 @@ pub(crate) struct ServerName {
     pub(crate) former: Vec<String>,
 }
 
-/// The answer of the backend to a claim.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum NameClaim {
-    /// The backend belongs to this server.
-    Own,
-    /// Processes of the server with its former name are running.
-    Former,
-    /// The backend belongs to a server with this name.
-    Other(String),
-}
-
 impl ServerName {
     /// Returns whether this server may use what a server with this name has stored.
     pub(super) fn accepts(&self, name: &str) -> bool {
         name == self.name || self.former.iter().any(|former| former == name)
     }
 
-    /// Claims the backend for this server, unless processes of another server use it.
-    pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<NameClaim, BackendError> {
+    /// Claims the backend for this server, unless processes of another server use it. Returns the name of the server that
+    /// uses it.
+    pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<String, BackendError> {
         for _ in 0..MAX_NAME_ATTEMPTS {
             if let Some(record) = with_timeout(backend.get(KEY)).await? {
                 let Ok(Self { name, .. }) = serde_json::from_slice(&record.value) else {
                     return Err(BackendError::Unavailable(format!("the record `{KEY}` is malformed")));
                 };
-                return Ok(if name == self.name {
-                    NameClaim::Own
-                } else if self.accepts(&name) {
-                    NameClaim::Former
-                } else {
-                    NameClaim::Other(name)
-                });
+                return Ok(name);
             }
             if with_timeout(backend.set(KEY, RecordCondition::Absent, self.encode(), ttl)).await?.is_some() {
-                return Ok(NameClaim::Own);
+                return Ok(self.name.clone());
             }
         }
         Err(BackendError::Unavailable(format!("the record `{KEY}` changes too often")))
@@ -155,7 +139,7 @@ impl ServerName {
     /// Keeps the record for as long as this process runs.
     pub(super) async fn renew(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<(), BackendError> {
         // The record of a former name expires when the last process with that name has ended.
-        if self.former.is_empty() || self.claim(backend, ttl).await? == NameClaim::Own {
+        if self.former.is_empty() || self.claim(backend, ttl).await? == self.name {
             with_timeout(backend.set(KEY, RecordCondition::Always, self.encode(), ttl)).await?;
         }
         Ok(())
@@ -436,17 +420,18 @@ mod tests {
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
         let name = |name: &str, former: &[String]| ServerName { name: name.to_owned(), former: former.to_vec() };
         let (old, new) = (name("notes", &[]), name("tracker", &["notes".to_owned()]));
-        assert_eq!(old.claim(&backend, TTL).await, Ok(NameClaim::Own));
+        let claimed = |name: &str| Ok(name.to_owned());
+        assert_eq!(old.claim(&backend, TTL).await, claimed("notes"));
         for _ in 0..6 {
             for name in [&old, &new] {
                 name.renew(&backend, TTL).await.unwrap();
-                assert_eq!(old.claim(&backend, TTL).await, Ok(NameClaim::Own));
-                assert_eq!(new.claim(&backend, TTL).await, Ok(NameClaim::Former));
+                assert_eq!(old.claim(&backend, TTL).await, claimed("notes"));
+                assert_eq!(new.claim(&backend, TTL).await, claimed("notes"));
             }
             sleep(TTL / 3).await;
         }
         sleep(TTL).await;
         new.renew(&backend, TTL).await.unwrap();
-        assert_eq!(old.claim(&backend, TTL).await, Ok(NameClaim::Other("tracker".to_owned())));
+        assert_eq!(old.claim(&backend, TTL).await, claimed("tracker"));
     }
 }

@@ -13,17 +13,17 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::{oneshot, watch},
-    task::{AbortHandle, JoinHandle},
+    task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 
-use super::lease::{Freshness, Lease, NameClaim, ServerName};
+use super::lease::{Freshness, Lease, ServerName};
 use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
     },
     engine::{ReplicaHandler, Slot},
-    stdx::{Mutex, debug, race},
+    stdx::{Mutex, OnDrop, debug, race},
 };
 
 /// The topic of the messages to all replicas.
@@ -237,8 +237,12 @@ impl Replica {
 
 /// Takes part until `stopped`, then releases the slot.
 async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>) {
-    // The runtime may drop the task at any point.
-    let _reset = ResetOnDrop(&membership);
+    // The runtime may drop the task at any point. The handlers are not called, since the runtime ends as well, or the
+    // replica is no longer needed.
+    let _reset = OnDrop(|| {
+        membership.freshness.end();
+        membership.status.send_replace(Status::Joining);
+    });
     let mut stopped = pin!(stopped);
     let (mut backoff, mut has_left) = (Backoff::up_to(MAX_PAUSE), false);
     loop {
@@ -271,25 +275,12 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     }
 }
 
-/// Sets the status back when the task ends. The handlers are not called, since the runtime ends as well, or the replica
-/// is no longer needed.
-struct ResetOnDrop<'a>(&'a Membership);
-
-impl Drop for ResetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.freshness.end();
-        self.0.status.send_replace(Status::Joining);
-    }
-}
-
 impl Membership {
     /// Claims the backend for the server. Returns the error if it belongs to another server.
     async fn claim_name(&self) -> Result<Option<String>, BackendError> {
         let Some(name) = &self.name else { return Ok(None) };
-        Ok(match name.claim(&self.backend, self.lease).await? {
-            NameClaim::Other(other) => Some(name.mismatch(&other, self.lease)),
-            NameClaim::Own | NameClaim::Former => None,
-        })
+        let user = name.claim(&self.backend, self.lease).await?;
+        Ok((!name.accepts(&user)).then(|| name.mismatch(&user, self.lease)))
     }
 
     /// Takes a slot and subscribes to the topics.
@@ -462,47 +453,27 @@ debug!(Handlers, self, handlers: self.0.lock().len());
 /// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
 /// ends, the next use starts it again.
 #[derive(Debug, Default)]
-pub(super) struct BackgroundTask {
-    is_running: Arc<AtomicBool>,
-    running: Mutex<Option<AbortHandle>>,
-}
+pub(super) struct BackgroundTask(Mutex<Option<JoinHandle<()>>>);
 
 impl BackgroundTask {
-    /// Starts the task, unless it is running or there is no runtime. Costs one atomic load if it is running.
+    /// Starts the task, unless it is running or there is no runtime.
     pub(super) fn ensure_running<F>(&self, task: impl FnOnce() -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if self.is_running.load(Ordering::Acquire) {
-            return;
-        }
         let Ok(runtime) = Handle::try_current() else { return };
-        if self.is_running.swap(true, Ordering::AcqRel) {
-            return;
+        let mut running = self.0.lock();
+        if running.as_ref().is_none_or(JoinHandle::is_finished) {
+            *running = Some(runtime.spawn(task()));
         }
-        let (task, stopped) = (task(), StopOnDrop(Arc::clone(&self.is_running)));
-        let running = runtime.spawn(async move {
-            let _stopped = stopped;
-            task.await;
-        });
-        *self.running.lock() = Some(running.abort_handle());
     }
 }
 
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
-        if let Some(running) = &*self.running.lock() {
+        if let Some(running) = &*self.0.lock() {
             running.abort();
         }
-    }
-}
-
-/// A guard that records that the task has ended, even if it panicked or its runtime was dropped.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

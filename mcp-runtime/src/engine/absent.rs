@@ -109,8 +109,8 @@ pub(super) mod tasks {
     /// Watches nothing.
     pub(in crate::engine) fn watch(
         _: &RequestContext<'_>,
-        _: &Filter,
-    ) -> Result<Option<impl FnOnce() -> TaskWatch>, Fault> {
+        _: &mut Filter,
+    ) -> Result<Option<impl FnOnce() -> TaskWatch + use<>>, Fault> {
         Ok(None::<()>.map(|()| || TaskWatch))
     }
 

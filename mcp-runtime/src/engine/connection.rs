@@ -1,13 +1,11 @@
-use std::{
-    future::pending,
-    sync::Arc,
-    task::{Context as TaskContext, Poll},
-    time::Instant,
-};
+use std::{future::pending, sync::Arc, time::Instant};
 
+use super::{
+    call::in_flight::InFlight, limits::FlowControl, outbox::Outbox, request::context::ConnectionContext,
+    server::Engine, session::Session,
+};
 #[cfg(feature = "http")]
-use super::{call::in_flight::InFlight, replicas::SessionMessage, request::source::RequestSource, session::Session};
-use super::{limits::FlowControl, outbox::Outbox, request::context::ConnectionContext, server::Engine};
+use super::{replicas::SessionMessage, request::source::RequestSource};
 #[cfg(feature = "http")]
 use crate::{auth::Scopes, jsonrpc::Message};
 use crate::{
@@ -98,8 +96,7 @@ impl Connection {
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
-    /// lines. The other responses become available to [`drain`](Self::drain) later. Adds the ids of its requests to
-    /// `ids`.
+    /// lines. The other responses are added to the [outbox](Self::outbox) later. Adds the ids of its requests to `ids`.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -140,11 +137,6 @@ impl Connection {
         }
     }
 
-    /// Returns whether a session is open.
-    pub(crate) fn is_open(&self) -> bool {
-        self.context.session.get().is_some()
-    }
-
     /// Returns the time at which the connection last read the clock: when a transmission arrived, or when a call
     /// returned or started to wait.
     pub(crate) fn time(&self) -> Instant {
@@ -158,16 +150,6 @@ impl Connection {
             self.context.engine.profile.limits.message_bytes
         );
         self.reject(&Fault::InvalidRequest(message), out);
-    }
-
-    /// Moves the responses and notifications that have become available into a buffer. Returns whether there were any.
-    pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
-        self.context.outbox.drain(into)
-    }
-
-    /// Becomes ready when there is something to [`drain`](Self::drain).
-    pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.context.outbox.poll_output(cx)
     }
 
     /// Fails the questions to the client, which can send no more answers.
@@ -195,19 +177,19 @@ impl Connection {
         }
     }
 
-    /// Returns the number of calls in flight.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.context.outbox.call_count()
+    /// Returns the session that was opened on this connection.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.context.session.get()
     }
 
-    /// Ends the open `subscriptions/listen` requests with their responses.
-    pub(crate) fn end_listeners(&self) {
-        self.context.in_flight.end_listeners();
+    /// Returns the calls in flight.
+    pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
+        &self.context.in_flight
     }
 
-    /// Fails every call in flight, and ends the open `subscriptions/listen` requests with their responses.
-    pub(crate) fn fail_all(&self, fault: &Fault) {
-        self.context.in_flight.fail_all(fault);
+    /// Returns the outbox, which receives the responses that [`receive`](Self::receive) does not write.
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.context.outbox
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -246,21 +228,6 @@ impl Connection {
     /// Sets the source of the messages that follow.
     pub(crate) fn set_source(&mut self, source: Arc<dyn RequestSource>) {
         self.context.source = Some(source);
-    }
-
-    /// Returns the session that was opened on this connection.
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
-        self.context.session.get()
-    }
-
-    /// Returns the calls in flight.
-    pub(crate) fn in_flight_table(&self) -> Arc<InFlight> {
-        Arc::clone(&self.context.in_flight)
-    }
-
-    /// Returns the outbox, which receives the responses that [`receive`](Self::receive) does not write.
-    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
-        &self.context.outbox
     }
 
     /// Takes the messages for other replicas that must be sent before the transmission is answered.

@@ -66,8 +66,7 @@ impl Filter {
         Ok(requested)
     }
 
-    /// Removes everything that the server does not offer to the client. Ids of unknown tasks and of other clients'
-    /// tasks are kept, but cause no notifications.
+    /// Removes everything that the server does not offer to the client, except for ids of tasks.
     pub(crate) fn supported(
         mut self,
         capabilities: ServerCapabilities,

@@ -23,7 +23,7 @@ use crate::{
     handler::{CallConnection as _, ClientProgress},
     jsonrpc::{Id, RawJson, ResponseBody, object_member, raw},
     revision::{self, encode::Object},
-    stdx::Mutex,
+    stdx::{Mutex, OnDrop},
     telemetry::TraceCarrier,
 };
 
@@ -157,28 +157,21 @@ impl PendingRequests {
         self: &Arc<Self>,
         operation: Operation,
         outbox: &Arc<Outbox>,
-        message: (&str, &str),
+        (method, params): (&str, &str),
         wants_progress: bool,
     ) -> Result<PendingRequest, Fault> {
         let (sender, progress) = wants_progress.then(|| watch::channel(None)).unzip();
+        let (response, receiver) = oneshot::channel();
         // Counted before it is sent, so that its stream does not end in between.
         outbox.open_question();
-        let (id, response) = self.send(outbox, sender, operation, message).inspect_err(|_| outbox.close_question())?;
-        Ok(PendingRequest { id, response, progress, pending: Arc::clone(self), outbox: Arc::clone(outbox) })
-    }
-
-    /// Adds a request to the table and sends it. The table stays locked, so that a cancellation never precedes its
-    /// request.
-    fn send(
-        &self,
-        outbox: &Arc<Outbox>,
-        progress: Option<ProgressSender>,
-        operation: Operation,
-        (method, params): (&str, &str),
-    ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
+        let (pending, question_outbox) = (Arc::clone(self), Arc::clone(outbox));
+        // Dropped after the lock.
+        let mut request = PendingRequest { id: 0, response: receiver, progress, pending, outbox: question_outbox };
         // The author's code, which must not run under the lock.
         let carrier = operation.carrier();
-        let operation = Unsent(operation);
+        // A request that is not sent is not measured.
+        let _unsent = OnDrop(|| operation.discard());
+        // The table stays locked, so that a cancellation never precedes its request.
         let mut state = self.table().state.lock();
         if state.is_closed {
             return Err(session_ended());
@@ -193,8 +186,8 @@ impl PendingRequests {
             Some(replicas) => replicas.new_id().ok_or_else(no_replica)?,
         };
         state.last_id = id;
-        operation.0.set_request_id(id);
-        let message = encode_request(id, method, params, progress.is_some(), &carrier);
+        operation.set_request_id(id);
+        let message = encode_request(id, method, params, wants_progress, &carrier);
         if message.len() > MAX_UNREAD_BYTES {
             let size = message.len();
             let error =
@@ -204,12 +197,12 @@ impl PendingRequests {
         if !outbox.notify(&message) {
             return Err(Fault::internal("the client does not read its messages, so no request can be sent to it"));
         }
-        let operation = operation.0.take();
-        let (response, receiver) = oneshot::channel();
+        request.id = id;
+        let operation = operation.take();
         let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
         let (outbox, _count) = (Arc::clone(outbox), Counted::new(Counter::Questions));
-        state.waiting.insert(id, Waiting { response, progress, outbox, cancelled_params, operation, _count });
-        Ok((id, receiver))
+        state.waiting.insert(id, Waiting { response, progress: sender, outbox, cancelled_params, operation, _count });
+        Ok(request)
     }
 
     /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
@@ -250,15 +243,6 @@ impl PendingRequests {
     /// Numbers requests so that every replica can find the replica that has sent them.
     pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
         let _ = self.table().replicas.set(Arc::clone(replicas));
-    }
-}
-
-/// The operation of a request that has not been sent, which is not measured.
-struct Unsent(Operation);
-
-impl Drop for Unsent {
-    fn drop(&mut self) {
-        self.0.discard();
     }
 }
 

@@ -4,11 +4,11 @@ use std::{
     thread,
 };
 
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::sync::Semaphore;
 use tracing::Span;
 
 use super::{Context, Finished, current_call, enter_call};
-use crate::{error::Fault, telemetry};
+use crate::{error::Fault, stdx::OnDrop, telemetry};
 
 /// The maximum number of blocking functions that a process runs at once. Further functions wait for a permit.
 pub(crate) const MAX_BLOCKING: usize = 256;
@@ -90,26 +90,20 @@ async fn run_with_permits<T: Send + 'static>(
     };
     let permit = permits.acquire().await.ok()?;
     let (context, span) = (current_call(), Span::current());
-    let mut task = AbortOnDrop(tokio::task::spawn_blocking(move || {
+    let task = tokio::task::spawn_blocking(move || {
         // The thread is occupied until `run` returns, even if the call has been cancelled by then.
         let _permits = (own, permit);
         span.in_scope(|| enter_call(context.as_ref(), run))
-    }));
-    match (&mut task.0).await {
+    });
+    // A blocking task that has not started is removed from the queue.
+    let handle = task.abort_handle();
+    let _abort = OnDrop(move || handle.abort());
+    match task.await {
         Ok(result) => Some(result),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => None,
         },
-    }
-}
-
-/// A handle that aborts its task on drop, which removes a blocking task from the queue if it has not started.
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -186,7 +186,7 @@ impl<'a> Input<'a> {
     fn explain<T>(&self, fill: &mut dyn FnMut(&str) -> Result<T, Violation>) -> Result<T, HandlerError> {
         let Some(checker) = self.contract.checker() else {
             let invalid = ErrorResponse::masked("the schema of the function is invalid");
-            return Err(HandlerError::from_error_response(invalid));
+            return Err(invalid.0);
         };
         let violations = match self.violations {
             Some(violations) => violations.to_vec(),

@@ -39,8 +39,10 @@ pub use outcome::{
     CallFuture, ErrorMapping, ErrorOutput, ErrorResponse, Finished, HandlerError, HandlerResult, IntoErrorResponse,
     MapsErrors, ResultKind, Returned,
 };
-pub use output::{ContentItem, JsonOutput, PromptOutput, PromptReply, ToolOutput, ToolReply, write_prompt, write_tool};
-pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
+pub use output::{ContentItem, JsonOutput, PromptOutput, ToolOutput, ToolReply, write_prompt, write_tool};
+#[cfg(feature = "ui")]
+pub(crate) use resource_output::write_html;
+pub use resource_output::{ListOutput, ResourceOutput, write_resource};
 pub use schema::SchemaProfile;
 pub use server_fn::{
     AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, Completions, CompletionsOutput,

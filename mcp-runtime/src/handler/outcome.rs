@@ -73,17 +73,17 @@ impl<E: Into<HandlerError>> From<Result<Vec<u8>, E>> for Finished {
 }
 
 /// The reason why a call produced no result.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HandlerError(Box<Parts>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 struct Parts {
     kind: HandlerErrorKind,
     /// A text that has not been logged yet.
     log: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum HandlerErrorKind {
     /// The arguments do not match the schema. A model can correct them.
     InvalidArguments(Vec<Violation>),
@@ -119,18 +119,9 @@ impl HandlerError {
             return fault.clone().into();
         }
         if let Some(response) = any.downcast_ref::<ErrorResponse>() {
-            return Self::from_error_response(response.clone());
+            return response.0.clone();
         }
         Self::new(HandlerErrorKind::Failed { message: format!("{error:#}"), type_id: TypeId::of::<E>() })
-    }
-
-    pub(crate) fn from_error_response(response: ErrorResponse) -> Self {
-        let kind = match response.shown {
-            Shown::Message(text) => HandlerErrorKind::Message(text),
-            Shown::Fault(fault) => HandlerErrorKind::Fault(*fault),
-            Shown::Reference(reference) => HandlerErrorKind::Masked(reference),
-        };
-        Self(Box::new(Parts { kind, log: response.log }))
     }
 
     /// Writes the text for the log, unless that has been done.
@@ -192,7 +183,7 @@ impl<T, E: IntoErrorResponse> MapsErrors<Result<T, E>> for &&&Returned<Result<T,
     fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
         |returned| match returned {
             Ok(value) => Ok(Ok(value)),
-            Err(error) => Err(HandlerError::from_error_response(error.into_error_response())),
+            Err(error) => Err(error.into_error_response().0),
         }
     }
 }
@@ -223,7 +214,7 @@ fn mapped_by_cause<T, E>(
     cause: fn(&E) -> &(dyn Error + 'static),
 ) -> Result<Result<T, E>, HandlerError> {
     match returned.as_ref().err().and_then(|error| ErrorResponse::among(cause(error))) {
-        Some(response) => Err(HandlerError::from_error_response(response)),
+        Some(response) => Err(response.0),
         None => Ok(returned),
     }
 }
@@ -330,7 +321,7 @@ pub trait IntoErrorResponse: fmt::Display + Sized + 'static {
 
 impl IntoErrorResponse for Fault {
     fn into_error_response(self) -> ErrorResponse {
-        ErrorResponse { shown: Shown::Fault(Box::new(self)), log: None }
+        ErrorResponse(self.into())
     }
 }
 
@@ -352,25 +343,13 @@ impl IntoErrorResponse for Fault {
 ///
 /// The layer [`MaskErrors`](crate::layers::MaskErrors) does not change it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ErrorResponse {
-    pub(super) shown: Shown,
-    pub(super) log: Option<String>,
-}
-
-/// The part that the client receives.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shown {
-    Message(String),
-    Fault(Box<Fault>),
-    /// A neutral message with a reference to the log.
-    Reference(String),
-}
+pub struct ErrorResponse(pub(crate) HandlerError);
 
 impl ErrorResponse {
     /// Creates a response whose text is sent to the client, so it must not contain secrets: what the model, or the sender
     /// of a prompt's request, can do about it.
     pub fn message(text: impl fmt::Display) -> Self {
-        Self { shown: Shown::Message(text.to_string()), log: None }
+        Self(HandlerError::new(HandlerErrorKind::Message(text.to_string())))
     }
 
     /// Creates a response whose text only the log contains. The client receives a neutral message with a reference, which
@@ -378,13 +357,13 @@ impl ErrorResponse {
     ///
     /// The alternate form of the text is logged (`{:#}`), with which errors of `anyhow` print their causes.
     pub fn masked(text: impl fmt::Display) -> Self {
-        Self { shown: Shown::Reference(random::reference()), log: Some(format!("{text:#}")) }
+        Self(HandlerError::new(HandlerErrorKind::Masked(random::reference()))).with_log(text)
     }
 
     /// Adds a text for the log, in its alternate form (`{:#}`). Replaces an earlier text.
     #[must_use]
     pub fn with_log(mut self, text: impl fmt::Display) -> Self {
-        self.log = Some(format!("{text:#}"));
+        self.0.0.log = Some(format!("{text:#}"));
         self
     }
 
@@ -405,10 +384,12 @@ impl<E: IntoErrorResponse> From<E> for ErrorResponse {
 
 impl fmt::Display for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.shown {
-            Shown::Message(text) => f.write_str(text),
-            Shown::Fault(fault) => fault.fmt(f),
-            Shown::Reference(reference) => write!(f, "failed; see the server log, reference {reference}"),
+        match self.0.kind() {
+            HandlerErrorKind::Message(text) => f.write_str(text),
+            HandlerErrorKind::Fault(fault) => fault.fmt(f),
+            HandlerErrorKind::Masked(reference) => write!(f, "failed; see the server log, reference {reference}"),
+            // The functions that create responses create no others.
+            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => Ok(()),
         }
     }
 }

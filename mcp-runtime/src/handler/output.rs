@@ -377,48 +377,9 @@ content_types!(content_outputs);
     note = "the supported types are text or other content (a single user message), `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, and a `Result` of any of them"
 )]
 pub trait PromptOutput: Sized {
-    /// Writes the messages.
+    /// Returns the messages with their description.
     #[doc(hidden)]
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError>;
-}
-
-/// The writer of a prompt's result.
-pub struct PromptReply<'r, 'a> {
-    reply: &'r mut Reply<'a>,
-    /// Whether the `messages` array has been opened.
-    open: bool,
-    meta: Option<serde_json::Map<String, serde_json::Value>>,
-}
-
-impl<'r, 'a> PromptReply<'r, 'a> {
-    fn begin(reply: &'r mut Reply<'a>) -> Self {
-        reply.out.push(b'{');
-        Self { reply, open: false, meta: None }
-    }
-
-    fn open_messages(&mut self) {
-        if !self.open {
-            comma(self.reply.out);
-            self.reply.out.extend_from_slice(br#""messages":["#);
-            self.open = true;
-        }
-    }
-
-    fn message(&mut self, message: &PromptMessage) {
-        self.open_messages();
-        comma(self.reply.out);
-        let features = self.reply.call.encoding.dialect.features();
-        let mut object = encode::Object::begin(self.reply.out);
-        object.string("role", message.role.as_str());
-        encode::content(object.key("content"), features, &message.content);
-        object.end();
-    }
-
-    fn end(mut self) {
-        self.open_messages();
-        self.reply.out.push(b']');
-        self.reply.call.encoding.end_result(self.reply.out, self.meta.as_ref());
-    }
+    fn into_result(self) -> Result<PromptResult, HandlerError>;
 }
 
 /// Writes the result of a prompt.
@@ -427,48 +388,49 @@ impl<'r, 'a> PromptReply<'r, 'a> {
 ///
 /// Returns the error that the function returned.
 pub fn write_prompt<T: PromptOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
-    let mut reply = PromptReply::begin(reply);
-    value.write(&mut reply)?;
-    reply.end();
+    let PromptResult { description, messages, meta } = value.into_result()?;
+    let encoding = &reply.call.encoding;
+    let mut object = encode::Object::begin(reply.out);
+    object.optional("description", description.as_deref());
+    encode::array(object.key("messages"), &messages, |out, message| {
+        let mut object = encode::Object::begin(out);
+        object.string("role", message.role.as_str());
+        encode::content(object.key("content"), encoding.dialect.features(), &message.content);
+        object.end();
+    });
+    encoding.end_result(reply.out, Some(&meta));
     Ok(ResultKind::Complete)
 }
 
 impl PromptOutput for PromptMessage {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
-        reply.message(&self);
-        Ok(())
+    fn into_result(self) -> Result<PromptResult, HandlerError> {
+        Ok(PromptResult::new([self]))
     }
 }
 
 impl PromptOutput for Vec<PromptMessage> {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
-        self.iter().for_each(|message| reply.message(message));
-        Ok(())
+    fn into_result(self) -> Result<PromptResult, HandlerError> {
+        Ok(PromptResult::new(self))
     }
 }
 
 impl PromptOutput for PromptResult {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
-        if let Some(description) = &self.description {
-            reply.reply.out.extend_from_slice(br#""description":"#);
-            write::string(reply.reply.out, description);
-        }
-        reply.meta = Some(self.meta);
-        self.messages.write(reply)
+    fn into_result(self) -> Result<PromptResult, HandlerError> {
+        Ok(self)
     }
 }
 
 impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
-        self.map_err(HandlerError::from_error)?.write(reply)
+    fn into_result(self) -> Result<PromptResult, HandlerError> {
+        self.map_err(HandlerError::from_error)?.into_result()
     }
 }
 
 macro_rules! contents {
     ($($content:ty),+) => {
         $(impl PromptOutput for $content {
-            fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
-                PromptMessage::user(self.into_content()).write(reply)
+            fn into_result(self) -> Result<PromptResult, HandlerError> {
+                Ok(PromptResult::new([PromptMessage::user(self.into_content())]))
             }
         })+
     };

@@ -2,7 +2,9 @@
 
 use std::{any::Any, borrow::Cow, io, time::Duration};
 
-use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, ResultKind, comma};
+use serde_json::{Map, Value};
+
+use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, ResultKind, member};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -41,72 +43,13 @@ use crate::{
     note = "the supported types are text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, `ResourceResult`, an `Option` of these (`None`: resource not found), and a `Result` of any of them"
 )]
 pub trait ResourceOutput: Sized {
-    /// Writes the contents.
+    /// The media type of contents that have none, if the entry declares none.
     #[doc(hidden)]
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError>;
-}
+    const MIME_TYPE: Option<&'static str> = None;
 
-/// The writer of the result of reading a resource.
-pub struct ResourceReply<'r, 'a> {
-    reply: &'r mut Reply<'a>,
-    meta: Option<serde_json::Map<String, serde_json::Value>>,
-}
-
-impl<'r, 'a> ResourceReply<'r, 'a> {
-    pub(crate) fn begin(reply: &'r mut Reply<'a>) -> Self {
-        reply.out.extend_from_slice(br#"{"contents":["#);
-        Self { reply, meta: None }
-    }
-
-    fn contents(&mut self, resource: &Resource) {
-        let Reply { out, call, .. } = &mut *self.reply;
-        comma(out);
-        encode::resource_contents(out, call.encoding.dialect.features(), resource, call.uri(), call.mime_type());
-    }
-
-    fn text(&mut self, text: &str, mime_type: Option<&str>) {
-        let Reply { out, call, .. } = &mut *self.reply;
-        comma(out);
-        let mut object = encode::Object::begin(out);
-        object.string("uri", call.uri());
-        object.optional("mimeType", call.mime_type().or(mime_type));
-        object.string("text", text);
-        object.end();
-    }
-
-    /// Writes a page with the `_meta.ui` of its listed resource.
-    #[cfg(feature = "ui")]
-    pub(crate) fn page(&mut self, html: &str) {
-        let Reply { out, call, .. } = &mut *self.reply;
-        let mut object = encode::Object::begin(out);
-        object.string("uri", call.uri());
-        object.optional("mimeType", call.mime_type());
-        object.string("text", html);
-        let meta = call.function.iter().flat_map(|function| &*function.common().meta);
-        if let Some((key, json)) = meta.into_iter().find(|(key, _)| key == "ui")
-            && call.encoding.has(crate::revision::Feature::ItemMeta)
-        {
-            let mut meta = encode::Object::begin(object.key("_meta"));
-            meta.raw(key, json.as_bytes());
-            meta.end();
-        }
-        object.end();
-    }
-
-    fn not_found(&self) -> HandlerError {
-        Fault::resource_not_found(self.reply.call.uri()).into()
-    }
-
-    pub(crate) fn end(self) {
-        let Reply { out, call, is_conversation, .. } = self.reply;
-        out.push(b']');
-        // Contents that depend on answers of the client are valid for these answers only.
-        let cache = call.cache().filter(|_| !*is_conversation);
-        let (ttl, scope) = cache.unwrap_or((Duration::ZERO, CacheScope::Private));
-        let scope = if scope == CacheScope::Public { call.encoding.cache_scope() } else { scope };
-        call.encoding.cache_hints(out, ttl, scope);
-        call.encoding.end_result(out, self.meta.as_ref());
-    }
+    /// Returns the contents, or `None` if the resource does not exist.
+    #[doc(hidden)]
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError>;
 }
 
 /// Writes the result of reading a resource.
@@ -116,18 +59,53 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
 /// Returns the error that the function returned, or a fault if the resource does not exist or its value cannot be
 /// serialized.
 pub fn write_resource<T: ResourceOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
-    let mut reply = ResourceReply::begin(reply);
-    value.write(&mut reply)?;
-    reply.end();
-    Ok(ResultKind::Complete)
+    let result = value.into_result()?.ok_or_else(|| Fault::resource_not_found(reply.call.uri()))?;
+    let (features, mime_type) = (reply.call.encoding.dialect.features(), reply.call.mime_type().or(T::MIME_TYPE));
+    reply.out.push(b'{');
+    encode::array(member(reply.out, "contents"), &result.contents, |out, contents| {
+        encode::resource_contents(out, features, contents, reply.call.uri(), mime_type);
+    });
+    Ok(end(reply, Some(&result.meta)))
+}
+
+/// Writes a page with the `_meta.ui` of its listed resource.
+#[cfg(feature = "ui")]
+pub(crate) fn write_html(reply: &mut Reply<'_>, html: &str) -> ResultKind {
+    let Reply { out, call, .. } = &mut *reply;
+    out.extend_from_slice(br#"{"contents":["#);
+    let mut object = encode::Object::begin(out);
+    object.string("uri", call.uri());
+    object.optional("mimeType", call.mime_type());
+    object.string("text", html);
+    let meta = call.function.iter().flat_map(|function| &*function.common().meta);
+    if let Some((key, json)) = meta.into_iter().find(|(key, _)| key == "ui")
+        && call.encoding.has(crate::revision::Feature::ItemMeta)
+    {
+        let mut meta = encode::Object::begin(object.key("_meta"));
+        meta.raw(key, json.as_bytes());
+        meta.end();
+    }
+    object.end();
+    out.push(b']');
+    end(reply, None)
+}
+
+fn end(reply: &mut Reply<'_>, meta: Option<&Map<String, Value>>) -> ResultKind {
+    let Reply { out, call, is_conversation, .. } = reply;
+    // Contents that depend on answers of the client are valid for these answers only.
+    let cache = call.cache().filter(|_| !*is_conversation);
+    let (ttl, scope) = cache.unwrap_or((Duration::ZERO, CacheScope::Private));
+    let scope = if scope == CacheScope::Public { call.encoding.cache_scope() } else { scope };
+    call.encoding.cache_hints(out, ttl, scope);
+    call.encoding.end_result(out, meta);
+    ResultKind::Complete
 }
 
 macro_rules! texts {
     ($($text:ty),+) => {
         $(impl ResourceOutput for $text {
-            fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-                reply.text(&self, None);
-                Ok(())
+            fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+                Resource::text("", self).into_result()
             }
         })+
     };
@@ -136,74 +114,68 @@ macro_rules! texts {
 texts!(String, &str, Cow<'_, str>, Box<str>);
 
 impl ResourceOutput for Vec<u8> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        reply.contents(&Resource::blob("", self));
-        Ok(())
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+        Resource::blob("", self).into_result()
     }
 }
 
 impl ResourceOutput for &[u8] {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        self.to_vec().write(reply)
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+        self.to_vec().into_result()
     }
 }
 
 impl<const N: usize> ResourceOutput for &[u8; N] {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        self.to_vec().write(reply)
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+        self.to_vec().into_result()
     }
 }
 
 impl<T: JsonOutput> ResourceOutput for Json<T> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
+    const MIME_TYPE: Option<&'static str> = Some("application/json");
+
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
         let mut json = Vec::new();
         write::value(&mut json, &self.0)
             .map_err(|error| Fault::internal(format!("the contents cannot be serialized: {error}")))?;
-        let text = String::from_utf8(json).map_err(|error| Fault::internal(error.to_string()))?;
-        reply.text(&text, Some("application/json"));
-        Ok(())
+        String::from_utf8(json).map_err(|error| Fault::internal(error.to_string()))?.into_result()
     }
 }
 
 impl ResourceOutput for Resource {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        reply.contents(&self);
-        Ok(())
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+        Ok(Some(ResourceResult::new([self])))
     }
 }
 
 impl ResourceOutput for Vec<Resource> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        // An empty list would not tell the client whether the resource exists.
-        if self.is_empty() {
-            return Err(reply.not_found());
-        }
-        self.iter().for_each(|resource| reply.contents(resource));
-        Ok(())
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+        ResourceResult::new(self).into_result()
     }
 }
 
 impl ResourceOutput for ResourceResult {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        reply.meta = Some(self.meta);
-        self.contents.write(reply)
+    fn into_result(self) -> Result<Option<Self>, HandlerError> {
+        // An empty list would not tell the client whether the resource exists.
+        Ok(Some(self).filter(|result| !result.contents.is_empty()))
     }
 }
 
 impl<T: ResourceOutput> ResourceOutput for Option<T> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        match self {
-            Some(value) => value.write(reply),
-            None => Err(reply.not_found()),
-        }
+    const MIME_TYPE: Option<&'static str> = T::MIME_TYPE;
+
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
+        self.map_or(Ok(None), T::into_result)
     }
 }
 
 impl<T: ResourceOutput, E: ErrorOutput> ResourceOutput for Result<T, E> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
+    const MIME_TYPE: Option<&'static str> = T::MIME_TYPE;
+
+    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
         match self {
-            Ok(value) => value.write(reply),
-            Err(error) if is_not_found(&error) => Err(reply.not_found()),
+            Ok(value) => value.into_result(),
+            Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(HandlerError::from_error(error)),
         }
     }

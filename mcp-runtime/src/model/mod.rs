@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use mcp_runtime_uri_template::check_meta_key;
+use mcp_runtime_uri_template::{ICON_SOURCE, check_meta_key, is_icon_size, is_icon_source};
 use serde_json::{Map, Value};
 
 use crate::{error::excerpt, stdx::setters};
@@ -121,8 +121,8 @@ pub struct Icon {
 }
 
 impl Icon {
-    /// Creates an icon from its URI, which must be an `https:` URI or a `data:` URI of an image. A server with another
-    /// icon cannot be built, and a link is sent without it.
+    /// Creates an icon from its URI, which must be an `https:` URI or a `data:` URI of an image in base64. A server with
+    /// an invalid icon cannot be built, and a link is sent without it.
     pub fn new(src: impl Into<Cow<'static, str>>) -> Self {
         Self { src: src.into(), ..Self::of("", None, &[], None) }
     }
@@ -142,9 +142,13 @@ impl Icon {
         Self { src: Cow::Borrowed(src), mime_type, sizes: Cow::Borrowed(sizes), theme }
     }
 
-    /// Returns whether clients may load the icon. They reject URIs with other schemes.
-    pub(crate) fn is_safe(&self) -> bool {
-        self.src.starts_with("https://") || self.src.starts_with("data:image/")
+    /// Returns the problem of an icon that is not valid.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if !is_icon_source(&self.src) {
+            return Some(format!("invalid icon `{}`, expected {ICON_SOURCE}", excerpt(&self.src)));
+        }
+        let size = self.sizes.iter().find(|size| !is_icon_size(size))?;
+        Some(format!("invalid size `{}` of an icon, expected one such as `48x48`, or `any`", excerpt(size)))
     }
 
     setters! {

@@ -214,9 +214,9 @@ pub(crate) fn title(object: &mut Object<'_>, features: Features, title: Option<&
     object.optional("title", title.filter(|_| features.has(Feature::Titles)));
 }
 
-/// Writes the icons that clients may load.
+/// Writes the valid icons.
 pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon]) {
-    let mut icons = icons.iter().filter(|icon| icon.is_safe()).peekable();
+    let mut icons = icons.iter().filter(|icon| icon.problem().is_none()).peekable();
     if icons.peek().is_none() || !features.has(Feature::Icons) {
         return;
     }

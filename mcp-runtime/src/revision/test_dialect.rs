@@ -75,8 +75,8 @@ fn ended_listener(revision: Revision) -> [Value; 2] {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
     let mut out = Vec::new();
     connection.receive(request.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut out);
-    connection.end_listeners();
-    connection.drain(&mut out);
+    connection.in_flight().end_listeners();
+    connection.outbox().drain(&mut out);
     let lines: Vec<Value> = serde_json::Deserializer::from_slice(&out).into_iter().map(Result::unwrap).collect();
     [lines[0]["params"]["notifications"].clone(), lines[1]["result"].clone()]
 }
@@ -121,7 +121,7 @@ async fn methods_of_authors_do_not_repeat_members_of_their_dialect() {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "example.com/method", "params": params}).to_string();
     let mut out = Vec::new();
     connection.receive(request.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut out);
-    connection.drain(&mut out);
+    connection.outbox().drain(&mut out);
     let response = String::from_utf8(out).unwrap();
     for (name, member) in [("servedBy", r#""servedBy":"test""#), ("metaMember", r#""metaMember":[2]"#)] {
         assert_eq!((response.matches(name).count(), response.contains(member)), (1, true), "{response}");

@@ -107,12 +107,10 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`build`](Self::build) fails if the source is neither an `https:` URI nor a `data:` URI of an image.
+    /// [`build`](Self::build) fails if the source is neither an `https:` URI nor a `data:` URI of an image in base64, or if a
+    /// size is invalid.
     pub fn with_icon(mut self, icon: Icon) -> Self {
-        if !icon.is_safe() {
-            let message = "of the server, expected an `https:` or a `data:image/…` URI";
-            self.problems.push(format!("invalid icon `{}` {message}", crate::error::excerpt(&icon.src)));
-        }
+        self.problems.extend(icon.problem().map(|problem| format!("icon of the server: {problem}")));
         self.profile.identity.icons.push(icon);
         self
     }

@@ -540,15 +540,15 @@ impl Transport for InMemory {
     }
 
     fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_output(cx)
+        self.0.outbox().poll_output(cx)
     }
 
     fn drain(&mut self, into: &mut Vec<u8>) {
-        self.0.drain(into);
+        self.0.outbox().drain(into);
     }
 
     fn in_flight(&self) -> usize {
-        self.0.in_flight()
+        self.0.outbox().call_count()
     }
 
     fn reconnect(&mut self) {

@@ -101,9 +101,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                 iterations += 1;
             }
             if self.deadline.is_some() {
-                self.connection.end_listeners();
+                self.connection.in_flight().end_listeners();
             }
-            let was_open = self.connection.is_open();
+            let was_open = self.connection.session().is_some();
             let has_room = self.output.pending() < self.connection.engine().profile.limits.unread_bytes;
             let mut progress = has_room && self.process_input(cx)?;
             if self.output.write(&mut self.writer, cx)? {
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                     self.connection.record_sign_of_life();
                 }
             }
-            if self.connection.is_open() != was_open {
+            if self.connection.session().is_some() != was_open {
                 self.output.flush(&mut self.writer, cx)?;
             }
             if progress {
@@ -132,7 +132,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             if let Some(end) = self.poll_end(cx) {
                 return end;
             }
-            if !has_room || self.connection.poll_output(cx).is_pending() {
+            if !has_room || self.connection.outbox().poll_output(cx).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -160,10 +160,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
     fn drain(&mut self, start: usize) -> bool {
         let output = &mut self.output.buffer;
         if output.len() == start {
-            return self.connection.drain(output);
+            return self.connection.outbox().drain(output);
         }
         let mut earlier = Vec::new();
-        if !self.connection.drain(&mut earlier) {
+        if !self.connection.outbox().drain(&mut earlier) {
             return false;
         }
         earlier.extend_from_slice(&output[start..]);
@@ -175,7 +175,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
     /// Ends the connection when every response is written, or when the grace period expires. Returns `None` until then.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
         let deadline = self.deadline.as_mut()?;
-        let (calls, unread) = (self.connection.in_flight(), self.output.pending());
+        let (calls, unread) = (self.connection.outbox().call_count(), self.output.pending());
         if calls == 0 && unread == 0 {
             return Some(Pin::new(&mut self.writer).poll_flush(cx));
         }
@@ -184,7 +184,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         }
         if calls > 0 {
             tracing::warn!(calls, "shutdown grace period expired: cancelling calls in flight");
-            self.connection.fail_all(&Fault::shutting_down());
+            self.connection.in_flight().fail_all(&Fault::shutting_down());
             self.start_grace();
             cx.waker().wake_by_ref();
             return None;
@@ -202,7 +202,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
     /// Restarts the grace period after a successful write once no call is in flight, so that a slow reader receives
     /// every response.
     fn extend_grace(&mut self) {
-        if self.deadline.is_some() && self.connection.in_flight() == 0 {
+        if self.deadline.is_some() && self.connection.outbox().call_count() == 0 {
             self.start_grace();
         }
     }
@@ -218,7 +218,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             self.polls_stop = true;
             return true;
         }
-        let was_open = self.connection.is_open();
+        let was_open = self.connection.session().is_some();
         let mut first = None;
         while let Some(line) = self.input.next(limit) {
             let (began, now) = match first {
@@ -234,7 +234,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             if self.input.is_empty()
                 || self.output.buffer.len() - start > CHUNK
                 || !self.polls_stop
-                || self.connection.is_open() != was_open
+                || self.connection.session().is_some() != was_open
                 || elapsed() > MAX_RESPONSE_DELAY
             {
                 break;

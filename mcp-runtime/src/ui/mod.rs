@@ -10,7 +10,7 @@ pub(crate) use mcp_page::EXTENSION;
 use mcp_page::MEDIA_TYPE;
 use serde::Deserialize;
 
-use crate::handler::{ErrorOutput, HandlerError, HandlerResult, Reply, ResourceReply, ResultKind, ToolOutput};
+use crate::handler::{ErrorOutput, HandlerError, HandlerResult, Reply, ToolOutput, write_html};
 
 /// The element of a page that is replaced with the bridge.
 const BRIDGE_TAG: &str = r#"<script src="mcp-runtime:bridge"></script>"#;
@@ -39,17 +39,16 @@ pub trait Page {
     note = "the supported types are text (`String`, `&str`, `Cow<str>`, `Box<str>`), and a `Result` of it"
 )]
 pub trait PageOutput: Sized {
-    /// Writes the page.
+    /// Returns the document.
     #[doc(hidden)]
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError>;
+    fn html(self) -> Result<String, HandlerError>;
 }
 
 macro_rules! texts {
     ($($text:ty),+) => {
         $(impl PageOutput for $text {
-            fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-                reply.page(&with_bridge(&self));
-                Ok(())
+            fn html(self) -> Result<String, HandlerError> {
+                Ok(self.into())
             }
         })+
     };
@@ -58,8 +57,8 @@ macro_rules! texts {
 texts!(String, &str, Cow<'_, str>, Box<str>);
 
 impl<T: PageOutput, E: ErrorOutput> PageOutput for Result<T, E> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
-        self.map_err(HandlerError::from_error)?.write(reply)
+    fn html(self) -> Result<String, HandlerError> {
+        self.map_err(HandlerError::from_error)?.html()
     }
 }
 
@@ -69,10 +68,7 @@ impl<T: PageOutput, E: ErrorOutput> PageOutput for Result<T, E> {
 ///
 /// Returns the error that the function returned.
 pub fn write_page<T: PageOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
-    let mut reply = ResourceReply::begin(reply);
-    value.write(&mut reply)?;
-    reply.end();
-    Ok(ResultKind::Complete)
+    Ok(write_html(reply, &with_bridge(&value.html()?)))
 }
 
 /// Returns the text of a page as its files are now, if `cargo mcp dev` has started the server. Mistakes are shown as a page.

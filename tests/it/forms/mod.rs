@@ -546,12 +546,27 @@ fn forms_with_a_schema_are_encoded_for_each_revision() {
         json!({"type": "object", "properties": {"x": {"type": "string"}}}),
         json!({"properties": {"x": {"type": "string"}}}),
         json!({"type": "array", "items": {"type": "object"}}),
+        json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}),
+        json!({"type": "array", "items": {"type": "number"}}),
+        json!({"type": "array"}),
+        json!({"type": ["string", "object"]}),
+        json!({"anyOf": [{"type": "string"}, {"type": "object"}]}),
+        json!({"$ref": "#/$defs/Person"}),
+        json!(true),
     ] {
         let form = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": nested}});
         for revision in Revision::ALL {
             let error = encoded_question(&FormElicitation::new("a", "Who?", form.clone()), revision).unwrap_err();
-            assert!(error.to_string().contains("`b` of the form contains an object"), "{revision}: {error}");
+            assert!(error.to_string().contains("the field `b` of the form must be a string"), "{revision}: {error}");
         }
+    }
+    // Clients of Python servers receive optional fields in this form.
+    let optional = json!({"anyOf": [{"type": "string"}, {"type": "null"}]});
+    let form = json!({"type": "object", "properties": {"a": optional}});
+    assert!(encoded_question(&FormElicitation::new("a", "b", form), Revision::V2025_11_25).is_ok());
+    for root in [json!({}), json!({"type": "object"}), json!({"properties": {}}), json!(true), json!("a")] {
+        let error = encoded_question(&FormElicitation::new("a", "b", root), Revision::V2025_06_18).unwrap_err();
+        assert!(error.to_string().contains("must have the type `object` and `properties`"), "{error}");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Icons of functions, links and the server.
 
 use mcp_runtime::{
-    ResourceLink, Revision, Server,
+    Context, ResourceLink, Revision, Server,
+    function::ToolEntry,
     model::{Icon, Theme},
     prompt, resource,
     testing::TestClient,
@@ -86,11 +87,23 @@ async fn icons_are_sent_where_the_revision_has_them() {
 
 #[test]
 fn icons_that_clients_reject_are_reported_when_the_server_is_built() {
-    for source in
-        ["http://example.com/a.png", "http://a.example/data:image/", "file:///a.png", "a.png", "data:text/html,a"]
-    {
+    for source in [
+        "http://example.com/a.png",
+        "http://a.example/data:image/",
+        "file:///a.png",
+        "a.png",
+        "data:text/html,a",
+        "data:image/svg+xml,<svg/>",
+    ] {
         let error = Server::empty("icons", "1.0.0").with_icon(Icon::new(source)).check().unwrap_err();
-        let expected = format!("invalid icon `{source}` of the server, expected an `https:` or a `data:image/…` URI");
-        assert_eq!(error.problems(), [expected]);
+        let expected = "expected an `https:` or a `data:image/…;base64,…` URI";
+        assert_eq!(error.problems(), [format!("icon of the server: invalid icon `{source}`, {expected}")]);
     }
+    let sizes = icon().with_size("large");
+    let error = Server::empty("icons", "1.0.0").with_icon(sizes.clone()).check().unwrap_err();
+    let expected = "invalid size `large` of an icon, expected one such as `48x48`, or `any`";
+    assert_eq!(error.problems(), [format!("icon of the server: {expected}")]);
+    let tool = ToolEntry::new("a", json!({"type": "object"}), async |_: Value, _: Context| ()).with_icon(sizes);
+    let error = Server::empty("icons", "1.0.0").with_entry(tool).check().unwrap_err();
+    assert!(error.to_string().contains(expected), "{error}");
 }

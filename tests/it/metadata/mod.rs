@@ -466,6 +466,8 @@ async fn keys_of_meta_are_checked_at_run_time() {
         ("io.modelcontextprotocol/key", false),
         ("dev.mcp/key", false),
         ("com.mcp.tools/key", false),
+        ("com.example.mcp.tools/key", false),
+        ("traceparent", false),
         ("com..example/key", false),
         ("with space", false),
     ] {
@@ -490,8 +492,8 @@ async fn keys_of_meta_are_checked_at_run_time() {
     for (index, add) in adders.into_iter().enumerate() {
         add("com.example/key");
         let panic = std::panic::catch_unwind(|| add("dev.mcp/key")).expect_err("a panic");
-        let expected = "invalid key `dev.mcp/key` of `_meta`: prefixes whose second label is `mcp` or \
-                        `modelcontextprotocol` are reserved for the protocol";
+        let expected = "invalid key `dev.mcp/key` of `_meta`: prefixes with the label `mcp` or `modelcontextprotocol` in \
+                        second place, or before another label, are reserved for the protocol";
         assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some(expected), "{index}");
     }
 }

@@ -32,12 +32,14 @@ async fn the_ttl_of_a_client_is_capped() {
     };
     for (default, requested, ttl) in [
         (Some(1), Some(json!(1500)), 1500),
+        (Some(1), Some(json!(1500.0)), 1500),
         (Some(1), Some(json!(DAY)), 2000),
         (Some(1), Some(json!(null)), 1000),
         (Some(1), None, 1000),
         (Some(3), None, 2000),
         (None, Some(json!(DAY)), DAY),
         (None, Some(json!(DAY + 1)), DAY),
+        (None, Some(json!(1e30)), DAY),
         (None, None, DAY / 24),
     ] {
         let server = server(&Arc::default());

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     io::{self, BufRead, Write},
     process::Stdio,
     sync::{
@@ -118,14 +119,11 @@ impl StdioProxy {
                 Effect::StartServer(server, build) => self.start(server, build),
                 Effect::CloseInput(server) => {
                     if let Some((process, _)) = self.servers.get_mut(&server) {
-                        process.close_input();
+                        // Closes stdin once all queued lines are written.
+                        process.input = None;
                     }
                 }
-                Effect::StopServer(server) => {
-                    if let Some((process, _)) = self.servers.remove(&server) {
-                        process.stop();
-                    }
-                }
+                Effect::StopServer(server) => drop(self.servers.remove(&server)),
                 Effect::StartTimer(delay, timer) => {
                     let events = self.timer_events.clone();
                     tokio::spawn(async move {
@@ -161,9 +159,7 @@ impl StdioProxy {
 
     /// Writes the remaining output and stops all servers.
     async fn shut_down(mut self, stdout_closed: Option<oneshot::Receiver<()>>) {
-        for (_, (process, _)) in self.servers.drain() {
-            process.stop();
-        }
+        self.servers.clear();
         drop(self.client);
         let exits = async { while self.supervisions.join_next().await.is_some() {} };
         let flush = async {
@@ -217,12 +213,11 @@ fn write_stdout(backlog: Backlog) -> (std::sync::mpsc::Sender<String>, oneshot::
 /// The time to read remaining output after the process exited. Its descendants may hold the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running server. Dropping it discards lines that are not yet written.
+/// A running server. Dropping it ends the process, and no output is sent from then on.
 #[derive(Debug)]
 struct StdioServer {
     input: Option<mpsc::UnboundedSender<String>>,
-    writer: AbortHandle,
-    stop: Option<oneshot::Sender<()>>,
+    _stop: oneshot::Sender<Infallible>,
 }
 
 impl StdioServer {
@@ -248,35 +243,14 @@ impl StdioServer {
         let (input, lines) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(stdin, lines, backlog)).abort_handle();
         let (stop, stopped) = oneshot::channel();
-        let supervision = supervise(process, stdout, stopped, writer.clone(), server, events);
-        Ok((Self { input: Some(input), writer, stop: Some(stop) }, supervision))
+        let supervision = supervise(process, stdout, stopped, writer, server, events);
+        Ok((Self { input: Some(input), _stop: stop }, supervision))
     }
 
     /// Queues a line.
     fn send(&self, line: String) {
         if let Some(input) = &self.input {
             let _ = input.send(line);
-        }
-    }
-
-    /// Closes stdin once all queued lines are written.
-    fn close_input(&mut self) {
-        self.input = None;
-    }
-
-    /// Ends the process. No output is sent from here on.
-    fn stop(mut self) {
-        self.input = None;
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-    }
-}
-
-impl Drop for StdioServer {
-    fn drop(&mut self) {
-        if self.stop.is_some() {
-            self.writer.abort();
         }
     }
 }
@@ -301,7 +275,7 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
 async fn supervise(
     mut process: Process,
     stdout: impl AsyncRead + Unpin + Send,
-    mut stop: oneshot::Receiver<()>,
+    mut stop: oneshot::Receiver<Infallible>,
     writer: AbortHandle,
     server: Generation,
     events: mpsc::Sender<Event>,
@@ -440,7 +414,7 @@ mod tests {
         let supervision = tokio::spawn(supervision);
         let first = timeout(TIMEOUT, events.recv()).await.expect("a line");
         assert!(matches!(&first, Some(Event::ServerLine(1, line)) if line == "started"), "{first:?}");
-        server.stop();
+        drop(server);
         timeout(TIMEOUT, supervision).await.expect("the server ends").expect("no panic");
         assert!(ended.exists());
     }

@@ -150,7 +150,7 @@ impl SharedStreams for Arc<SessionStreams> {
                 this.completed(stream).await;
             }
         });
-        StreamEvents::Shared(Box::new(events))
+        Box::new(events)
     }
 
     fn session_ended(&self) {
@@ -264,7 +264,7 @@ impl SessionStreams {
         tokio::spawn(response.run(feed));
         registration.announce().await?;
         let events = FollowedEvents::resumed(start.encode(), items, registration);
-        Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
+        Ok(Resumption::Events(Box::new(events)))
     }
 
     /// Writes the messages that originate at this replica to the log, until there are none.

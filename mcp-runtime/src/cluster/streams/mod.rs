@@ -25,11 +25,8 @@ use responses::{Feed, FollowedEvents, OpenResponses};
 use tokio::sync::watch;
 
 use crate::{
-    backend::BackendError,
-    cluster::replica::Replica,
-    engine::Slot,
-    revision::Dialect,
-    transport::http::sse::events::{Resumption, StreamEvents},
+    backend::BackendError, cluster::replica::Replica, engine::Slot, revision::Dialect,
+    transport::http::sse::events::Resumption,
 };
 
 /// The streams that this replica shares with other replicas.
@@ -80,6 +77,6 @@ impl ReplicaStreams {
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
         let events = FollowedEvents::resumed(position, items, registration);
-        Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
+        Ok(Resumption::Events(Box::new(events)))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     cluster::replica::Replica,
     engine::{ReplicaHandler, Slot},
     stdx::{Mutex, race},
-    transport::http::sse::events::{GENERAL, SharedEvents, StreamItem, Wait},
+    transport::http::sse::events::{EventSource, GENERAL, StreamItem, Wait},
 };
 
 /// How often a response that was replaced looks for the response that carries its stream, in the time of a lease.
@@ -299,7 +299,7 @@ impl FollowedEvents {
     }
 }
 
-impl SharedEvents for FollowedEvents {
+impl EventSource for FollowedEvents {
     fn stream(&self) -> Option<u64> {
         self.stream
     }
@@ -308,7 +308,7 @@ impl SharedEvents for FollowedEvents {
         self.start
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+    fn poll_next(&mut self, _: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         if self.replaced.is_none()
             && self.registration.as_mut().is_some_and(|registration| registration.poll_ended(cx).is_ready())
         {

@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::oneshot::error::RecvError,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     engine::{
@@ -26,8 +23,7 @@ use crate::{
     },
     error::Fault,
     handler::{
-        self, AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientProgress, ClientRequester, OnceValues,
-        SessionPeer,
+        self, AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientRequester, OnceValues, SessionPeer,
         ask::{AskOptions, ElicitationSession, Question},
     },
     revision::Dialect,
@@ -277,12 +273,6 @@ impl Session {
     }
 }
 
-/// A message from the client about a pending request.
-enum Event {
-    Response(Result<InputResponse, RecvError>),
-    Progress(Option<ClientProgress>),
-}
-
 /// Waits for the response to a question, and passes the client's progress on in the meantime. Waits for `limit`, which
 /// starts again with each progress if the question has a maximum.
 ///
@@ -299,10 +289,20 @@ async fn wait_for_response(
     let started = Instant::now();
     let mut remaining = limit.min(max);
     loop {
-        let progress = match timeout(remaining, next_event(request)).await {
-            Ok(Event::Response(Ok(response))) => return Ok(response),
-            Ok(Event::Response(Err(_))) => return Err(request.withdrawn()),
-            Ok(Event::Progress(progress)) => progress,
+        let PendingRequest { response, progress, .. } = &mut *request;
+        let progressed = async {
+            let Some(progress) = progress else { return pending().await };
+            match progress.changed().await {
+                Ok(()) => progress.borrow().clone(),
+                // The channel is closed when the response has arrived.
+                Err(_) => pending().await,
+            }
+        };
+        // Progress that arrives before the response is passed on before it.
+        let progress = match timeout(remaining, race(progressed, response)).await {
+            Ok(Ok(progress)) => progress,
+            Ok(Err(Ok(response))) => return Ok(response),
+            Ok(Err(Err(_))) => return Err(request.withdrawn()),
             Err(_) => {
                 request.time_out();
                 let timeout = if started.elapsed() >= max { max } else { limit };
@@ -316,20 +316,6 @@ async fn wait_for_response(
         // Without a maximum, `max` equals `limit`, so progress does not extend the wait.
         remaining = limit.min(until_max);
     }
-}
-
-/// Waits for the next event. Progress that arrives before the response is returned before it.
-async fn next_event(request: &mut PendingRequest) -> Event {
-    let PendingRequest { response, progress, .. } = request;
-    if let Some(progress) = progress {
-        match race(progress.changed(), &mut *response).await {
-            Ok(Ok(())) => return Event::Progress(progress.borrow().clone()),
-            // The request is removed, and its channel closed, when the response arrives.
-            Ok(Err(_)) => {}
-            Err(response) => return Event::Response(response),
-        }
-    }
-    Event::Response(response.await)
 }
 
 /// Turns the response to a request into the result that the function receives.

@@ -26,7 +26,7 @@ use crate::{
     },
     jsonrpc::{RawJson, raw},
     revision::{Feature, encode::Object},
-    stdx::Mutex,
+    stdx::{Mutex, OnDrop},
 };
 
 /// Returns the requester that sends the function's requests to its client, or `None` if the function cannot send any.
@@ -240,7 +240,14 @@ impl ClientRequester for RoundsRequester {
             waker.wake();
         }
         drop(round);
-        let guard = WithdrawOnDrop { round: Arc::clone(&self.round), key };
+        let round = Arc::clone(&self.round);
+        // The question is withdrawn when the last future that waits for its response is dropped.
+        let guard = OnDrop(move || {
+            round.lock().unanswered.retain_mut(|asked| {
+                asked.waiting -= usize::from(asked.question.key == key);
+                asked.waiting > 0
+            });
+        });
         Box::pin(async move {
             let _guard = guard;
             pending().await
@@ -269,20 +276,5 @@ impl ClientRequester for RoundsRequester {
         Poll::Ready(Some(
             encoded.map_or_else(Finished::failed, |body| Finished::of_kind(ResultKind::InputRequired, body)),
         ))
-    }
-}
-
-/// A guard that withdraws a question when the last future that waits for its response is dropped.
-struct WithdrawOnDrop {
-    round: Arc<Mutex<Round>>,
-    key: String,
-}
-
-impl Drop for WithdrawOnDrop {
-    fn drop(&mut self) {
-        self.round.lock().unanswered.retain_mut(|asked| {
-            asked.waiting -= usize::from(asked.question.key == self.key);
-            asked.waiting > 0
-        });
     }
 }

@@ -133,37 +133,35 @@ impl StateKeys {
     /// Fails if the state is invalid, has expired, or belongs to another request. The reason is logged and not sent to
     /// the client.
     pub(super) fn open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Fault> {
-        self.try_open(binding, text).map_err(|rejection| match rejection {
-            Rejection::Invalid(reason) => invalid_request_state(reason),
-            Rejection::Retry(fault) => fault,
-        })
-    }
-
-    fn try_open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Rejection> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| "not base64")?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid_request_state("not base64"))?;
         match bytes.split_first() {
             Some((&PLAIN, plain)) => {
-                let state: RequestState = serde_json::from_slice(plain).map_err(|_| "malformed")?;
-                Ok(state.is_plain().then_some(state).ok_or("contains data that must be sealed")?)
+                let state = serde_json::from_slice(plain).map_err(|_| invalid_request_state("malformed"))?;
+                let is_allowed = |state: &RequestState| state.is_plain();
+                Some(state).filter(is_allowed).ok_or_else(|| invalid_request_state("contains data that must be sealed"))
             }
             Some((&SEALED, sealed)) => self.unseal(binding, sealed),
-            _ => Err(Rejection::Invalid("unknown format")),
+            _ => Err(invalid_request_state("unknown format")),
         }
     }
 
-    fn unseal(&self, binding: &[u8; 32], bytes: &[u8]) -> Result<RequestState, Rejection> {
-        let (id, rest) = bytes.split_first_chunk::<KEY_ID_LEN>().ok_or("too short")?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>().ok_or("too short")?;
+    fn unseal(&self, binding: &[u8; 32], bytes: &[u8]) -> Result<RequestState, Fault> {
+        let too_short = || invalid_request_state("too short");
+        let (id, rest) = bytes.split_first_chunk::<KEY_ID_LEN>().ok_or_else(too_short)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>().ok_or_else(too_short)?;
         let key = match self.shared() {
-            Some(keys) => keys.find(*id).map_err(Rejection::Retry)?,
+            Some(keys) => keys.find(*id)?,
             None => self.own.lock().keys.iter().find(|key| key.id() == *id).cloned(),
         };
-        let key = key.ok_or("sealed with an unknown key")?;
+        let key = key.ok_or_else(|| invalid_request_state("sealed with an unknown key"))?;
         let payload = Payload { msg: sealed, aad: &self.associated_data(binding) };
-        let payload = key.cipher().decrypt(&XNonce::from(*nonce), payload);
-        let payload = payload.map_err(|_| "tampered with, or bound to another request, principal or server")?;
-        let SealedState { expires, state } = serde_json::from_slice(&payload).map_err(|_| "unknown version")?;
-        if self.now() >= expires { Err(Rejection::Invalid("expired")) } else { Ok(state) }
+        let payload = key
+            .cipher()
+            .decrypt(&XNonce::from(*nonce), payload)
+            .map_err(|_| invalid_request_state("tampered with, or bound to another request, principal or server"))?;
+        let SealedState { expires, state } =
+            serde_json::from_slice(&payload).map_err(|_| invalid_request_state("unknown version"))?;
+        if self.now() >= expires { Err(invalid_request_state("expired")) } else { Ok(state) }
     }
 
     fn sealing_key(&self) -> Result<StateKey, Fault> {
@@ -185,21 +183,6 @@ impl OwnKeys {
             self.generated = Some(Instant::now());
         }
         self.keys.first().cloned().ok_or_else(cannot_seal)
-    }
-}
-
-/// Why a state was not opened.
-#[derive(Debug, PartialEq)]
-enum Rejection {
-    /// The state is invalid, for a reason that is logged.
-    Invalid(&'static str),
-    /// Whether the state is valid is not known yet.
-    Retry(Fault),
-}
-
-impl From<&'static str> for Rejection {
-    fn from(reason: &'static str) -> Self {
-        Self::Invalid(reason)
     }
 }
 
@@ -288,7 +271,8 @@ mod tests {
         assert!(keys_of("mail", &[1]).open(&binding, &sealed).is_err(), "of another server");
         let short_lived = StateKeys::new(vec![StateKey::new([1; KEY_LEN])], Duration::ZERO, "files", None);
         let expired = short_lived.keep(&binding, state()).unwrap();
-        assert_eq!(short_lived.try_open(&binding, &expired), Err(Rejection::Invalid("expired")));
+        assert!(short_lived.open(&binding, &expired).is_err());
+        assert!(keys(&[1]).open(&binding, &expired).is_err(), "expired for the holder of the key, too");
     }
 
     #[test]

@@ -185,7 +185,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     tasks::check_filter(request, &requested)?;
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes(Method::Listen.name(), request))?;
-    let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
+    let mut filter = requested.supported(capabilities, engine.announces_changes(), is_known);
     if connection.in_flight.listener_count() >= MAX_LISTENERS {
         let message =
             format!("too many open `subscriptions/listen` requests: the limit is {MAX_LISTENERS} per connection");
@@ -195,7 +195,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
     let subscriber = subscriber.ok_or_else(too_many_listeners)?;
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
-    let watch = tasks::watch(request, &filter)?;
+    let watch = tasks::watch(request, &mut filter)?;
     let mut listener =
         Listener::start(subscriber, &filter, &sees, request.id, &connection.outbox, request.encoding(), permit);
     listener.operation = request.operation.take();

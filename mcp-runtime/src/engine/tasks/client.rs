@@ -29,7 +29,7 @@ use crate::{
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,
-    stdx::Mutex,
+    stdx::{Mutex, OnDrop},
 };
 
 /// The client of a task, as its function sees it. Questions and status messages are passed through the inbox to the
@@ -100,7 +100,8 @@ impl ClientRequester for TaskClient {
             Ok(asked) => asked,
             Err(fault) => return Box::pin(ready(Err(fault))),
         };
-        let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
+        let inbox = Arc::clone(&self.inbox);
+        let guard = OnDrop(move || inbox.withdraw(&key));
         Box::pin(async move {
             let response = match question.options.timeout {
                 // Returning drops the guard, which withdraws the question.
@@ -137,18 +138,6 @@ impl ClientRequester for TaskClient {
 
     fn once_values(&self) -> &OnceValues {
         &self.once
-    }
-}
-
-/// A guard that withdraws a question when the future that waits for its response is dropped.
-struct WithdrawOnDrop {
-    inbox: Arc<TaskInbox>,
-    key: String,
-}
-
-impl Drop for WithdrawOnDrop {
-    fn drop(&mut self) {
-        self.inbox.withdraw(&self.key);
     }
 }
 

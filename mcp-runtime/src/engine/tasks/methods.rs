@@ -3,7 +3,9 @@
 
 use std::{
     future::ready,
+    pin::pin,
     sync::{Arc, OnceLock, Weak},
+    task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
@@ -206,9 +208,9 @@ fn decode_ttl(task: RawJson<'_>) -> Result<Option<Duration>, Fault> {
         return Err(Fault::invalid_params("`task` must be an object"));
     }
     let Some(ttl) = task.member("ttl").filter(|ttl| !ttl.is_null()) else { return Ok(None) };
-    let millis = ttl.text().parse().ok().filter(|millis: &u64| *millis > 0);
+    let millis = ttl.text().parse().ok().filter(|millis: &f64| *millis >= 1.0 && millis.fract() == 0.0);
     let millis = millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive number of milliseconds"))?;
-    Ok(Some(Duration::from_millis(millis)))
+    Ok(Some(Duration::from_millis(millis as u64)))
 }
 
 /// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
@@ -365,21 +367,32 @@ pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Res
 pub(crate) type TaskWatch = JoinSet<()>;
 
 /// Prepares to notify a `subscriptions/listen` request of the current state of each task that its filter names, and of
-/// every change to it. Tasks that the subscriber does not own, or for whose results it lacks scopes, cause no notifications.
+/// every change to it. Removes ids from the filter that belong to no task of the subscriber, or to one for whose results it
+/// lacks scopes. If the backend does not respond at once, as a shared one, such an id may stay, and causes no notifications.
 ///
 /// # Errors
 ///
 /// Fails if no random id can be generated for the session.
-pub(crate) fn watch(
-    request: &RequestContext<'_>,
-    filter: &Filter,
-) -> Result<Option<impl FnOnce() -> TaskWatch>, Fault> {
-    let Some(ids) = filter.tasks.clone().filter(|ids| !ids.is_empty()) else { return Ok(None) };
+pub(crate) fn watch<'a, 'b>(
+    request: &'a RequestContext<'b>,
+    filter: &mut Filter,
+) -> Result<Option<impl FnOnce() -> TaskWatch + use<'a, 'b>>, Fault> {
+    let Some(ids) = filter.tasks.as_mut().filter(|ids| !ids.is_empty()) else { return Ok(None) };
     let owner = owner_name(request)?;
+    let (store, access) = (&request.engine().tasks.store, request.sender_access());
+    let mut keys = Vec::new();
+    ids.retain(|id| {
+        let Some(key) = store.key(&owner, id) else { return false };
+        let may_be_read = match pin!(store.load(&key)).poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(task)) => task.is_some_and(|task| access.grants(&task.state.scopes)),
+            Poll::Ready(Err(_)) | Poll::Pending => true,
+        };
+        keys.extend(Some(key).filter(|_| may_be_read));
+        may_be_read
+    });
     Ok(Some(move || {
-        let (store, access) = (&request.engine().tasks.store, request.sender_access());
         let subscription_id: Arc<str> = request.id.as_json().into();
-        let watched = ids.iter().filter_map(|id| store.key(&owner, id)).map(|key| WatchedTask {
+        let watched = keys.into_iter().map(|key| WatchedTask {
             store: Arc::clone(store),
             key,
             access: access.clone(),

@@ -128,8 +128,8 @@ impl<T: Elicit> Ask for Elicitation<T> {
 /// A request to the user to fill in a form whose schema is known at run time. For forms of the program, see [`Elicitation`].
 ///
 /// The answer is checked against the schema. Revision 2025-06-18 supports no lists of choices and no titled choices: a form with
-/// them is a [`Fault::MissingCapability`]. Forms are flat in every revision: fields that are objects or lists of objects are an
-/// error.
+/// them is a [`Fault::MissingCapability`]. Forms are flat in every revision: fields that are not strings, numbers, booleans or
+/// lists of choices are an error.
 ///
 /// ```
 /// use mcp_runtime::ask::FormElicitation;
@@ -158,8 +158,12 @@ impl Ask for FormElicitation {
     type Answer = Answer<Map<String, Value>>;
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
-        if let Some(name) = nested_field(&self.schema) {
-            return Err(Fault::internal(format!("the field `{name}` of the form contains an object: forms are flat")));
+        let Some(fields) = self.schema["properties"].as_object().filter(|_| self.schema["type"] == "object") else {
+            return Err(Fault::internal("the schema of a form must have the type `object` and `properties`"));
+        };
+        if let Some((name, _)) = fields.iter().find(|(_, field)| !is_flat(field)) {
+            let expected = "a string, a number, a boolean or a list of choices: forms are flat";
+            return Err(Fault::internal(format!("the field `{name}` of the form must be {expected}")));
         }
         let is_rich = features.has(Feature::RichForms);
         if !features.has(Feature::Elicitation) || !is_rich && has_rich_fields(&self.schema) {
@@ -203,12 +207,19 @@ fn has_rich_fields(schema: &Value) -> bool {
     fields.any(|field| field["type"] == "array" || field.get("oneOf").is_some() || field.get("anyOf").is_some())
 }
 
-/// Returns the name of a field that is an object or a list of objects, which no revision supports.
-fn nested_field(schema: &Value) -> Option<&str> {
-    let mut fields = schema["properties"].as_object()?.iter();
-    let is_object = |schema: &Value| schema["type"] == "object" || schema.get("properties").is_some();
-    let nested = fields.find(|(_, field)| is_object(field) || is_object(&field["items"]));
-    nested.map(|(name, _)| name.as_str())
+/// Returns whether a field is a string, a number, a boolean or a list of strings. No revision supports others.
+fn is_flat(field: &Value) -> bool {
+    let items = &field["items"];
+    let is_choice = items["type"] == "string" || items.get("anyOf").is_some();
+    is_primitive(field) || field["type"] == "array" && is_choice && is_primitive(items)
+}
+
+fn is_primitive(schema: &Value) -> bool {
+    let types = schema["type"].as_array().map_or(std::slice::from_ref(&schema["type"]), Vec::as_slice);
+    let is_composed = types.iter().any(|name| name == "object" || name == "array")
+        || ["$ref", "properties", "items"].iter().any(|keyword| schema.get(keyword).is_some());
+    let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(keyword)?.as_array());
+    schema.is_object() && !is_composed && alternatives.flatten().all(is_primitive)
 }
 
 /// Checks that the defaults of a form are valid, since users may accept them unchanged.

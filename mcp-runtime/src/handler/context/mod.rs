@@ -29,7 +29,7 @@ use crate::{
         outcome::CallFuture,
     },
     jsonrpc::{Id, raw},
-    stdx::{debug, race},
+    stdx::{OnDrop, debug, race},
     telemetry::{SharedTelemetry, Unsampled},
 };
 
@@ -282,15 +282,6 @@ thread_local! {
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
 }
 
-/// A guard that restores the previous current call on drop, also when unwinding.
-struct RestoreCurrent(Option<Context>);
-
-impl Drop for RestoreCurrent {
-    fn drop(&mut self) {
-        CURRENT.set(self.0.take());
-    }
-}
-
 /// Returns the call that the current thread is executing.
 pub(crate) fn current_call() -> Option<Context> {
     CURRENT.with_borrow(Clone::clone)
@@ -300,6 +291,7 @@ pub(crate) fn current_call() -> Option<Context> {
 /// client. `None` does not change the current call.
 pub(crate) fn enter_call<T>(context: Option<&Context>, run: impl FnOnce() -> T) -> T {
     let Some(context) = context.filter(|context| context.shared.log_targets.is_some()) else { return run() };
-    let _restore = RestoreCurrent(CURRENT.replace(Some(context.clone())));
+    let mut previous = CURRENT.replace(Some(context.clone()));
+    let _restore = OnDrop(move || CURRENT.set(previous.take()));
     run()
 }

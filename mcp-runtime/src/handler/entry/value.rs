@@ -132,9 +132,7 @@ macro_rules! listed_setters {
 
                     /// Adds an icon.
                     pub fn with_icon(self, icon: Icon) {
-                        if !icon.is_safe() {
-                            self.common.problems.push("the URI of an icon must begin with `https://` or `data:image/`".to_owned());
-                        }
+                        self.common.problems.extend(icon.problem());
                         self.common.icons.to_mut().push(icon);
                     }
 

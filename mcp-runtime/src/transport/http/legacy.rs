@@ -42,7 +42,7 @@ use crate::{
         session::{new_id, too_many_sessions},
         sse::{
             body::{CancelOnDrop, DrainedStream, StreamConfig},
-            events::StreamEvents,
+            events::LocalEvents,
             stream::EventStream,
         },
     },
@@ -97,12 +97,12 @@ impl LegacyService {
         let memory = sessions.memory.of_peer(permit.peer());
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
-        let cancels = CancelOnDrop(connection.in_flight_table());
+        let cancels = CancelOnDrop(connection.in_flight().clone());
         let client = Client::new(&self.endpoint, request, connection, permit);
         let client = self.sessions.insert(Arc::clone(&id), Arc::new(client));
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
-        let events = StreamEvents::local(stream.attach(), 0);
+        let events = Box::new(LocalEvents::new(&stream, 0));
         let body = self.endpoint.sse_body(request, events, config, Counter::SessionStreams);
         response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client))
     }
@@ -195,7 +195,7 @@ impl Client {
         Self {
             principal: response::principal(request).map(Into::into),
             outbox: Arc::clone(connection.outbox()),
-            in_flight: connection.in_flight_table(),
+            in_flight: connection.in_flight().clone(),
             connection: connection.into(),
             endpoint: endpoint.clone(),
             is_closed: AtomicBool::new(false),

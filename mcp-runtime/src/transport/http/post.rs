@@ -15,7 +15,7 @@ use super::{
     response::{self, HttpResponse, Rejection},
     routing::{self, Route},
     session::{ActiveSession, StreamCalls},
-    sse::{body::CancelOnDrop, events::StreamEvents, stream::EventStream},
+    sse::{body::CancelOnDrop, events::LocalEvents, stream::EventStream},
 };
 use crate::{
     counters::Counter,
@@ -99,18 +99,8 @@ fn try_respond(
     body: ReceivedBody,
 ) -> Result<HttpResponse, Box<Exchange>> {
     let mut exchange = receive(endpoint, source, route, body);
-    if !exchange.outgoing.is_empty() {
+    if !exchange.outgoing.is_empty() || exchange.unopened().is_some() {
         return Err(Box::new(exchange));
-    }
-    if let Some(session) = exchange.unopened() {
-        match endpoint.sessions().try_open(session, exchange.source.peer()) {
-            Some(opened) => {
-                if let Err(rejection) = exchange.opened_as(opened) {
-                    return Ok(*rejection);
-                }
-            }
-            None => return Err(Box::new(exchange)),
-        }
     }
     if !exchange.outcome.is_request {
         return Ok(acknowledge(endpoint, exchange));
@@ -145,7 +135,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     let has_calls = connection.outbox().call_count() > 0;
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();
-    if connection.drain(&mut notifications) {
+    if connection.outbox().drain(&mut notifications) {
         notifications.append(&mut lines);
         lines = notifications;
     }
@@ -153,7 +143,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         session.fail_if_ended();
     }
     // The call of a notification continues after its response.
-    let cancels = (session.is_none() && outcome.is_request).then(|| CancelOnDrop(connection.in_flight_table()));
+    let cancels = (session.is_none() && outcome.is_request).then(|| CancelOnDrop(connection.in_flight().clone()));
     let is_stream = has_calls || !is_single_line(&lines);
     let calls = match &session {
         Some(session) if is_stream => session.stream_calls(&ids, is_batch),
@@ -296,9 +286,9 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
         Some(session) => session.open_stream(outbox, exchange.calls, exchange.lines),
         None => {
             let memory = endpoint.sessions().local.memory.of_peer(exchange.source.peer());
-            let stream = Arc::new(EventStream::new(1, outbox, true, &memory)).attach();
-            stream.append(&exchange.lines);
-            StreamEvents::local(stream, 0)
+            let events = LocalEvents::new(&Arc::new(EventStream::new(1, outbox, true, &memory)), 0);
+            events.stream.append(&exchange.lines);
+            Box::new(events)
         }
     };
     // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
@@ -314,21 +304,6 @@ impl Exchange {
         self.connection.session().filter(|_| self.session.is_none() && self.opened.is_none())
     }
 
-    /// Records that the session was added under an id.
-    ///
-    /// # Errors
-    ///
-    /// Returns the response that replaces the response of the message if it was not added.
-    fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Rejection> {
-        let id = opened.map_err(|fault| {
-            // The session was never announced, so nothing else would stop its pings.
-            self.connection.session().into_iter().for_each(|session| session.end());
-            self.reject(&fault)
-        })?;
-        self.opened = Some(id);
-        Ok(())
-    }
-
     /// Opens the session that the message has begun, or sends the messages that other processes must receive before the
     /// response is sent.
     ///
@@ -337,8 +312,13 @@ impl Exchange {
     /// Returns the response that replaces the response of the message if that fails.
     async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Rejection> {
         if let Some(session) = self.unopened() {
-            let opened = endpoint.sessions().open(session, self.source.peer()).await;
-            return self.opened_as(opened);
+            let opened = endpoint.sessions().open(session, self.source.peer()).await.map_err(|fault| {
+                // The session was never announced, so nothing else would stop its pings.
+                session.end();
+                self.reject(&fault)
+            });
+            self.opened = Some(opened?);
+            return Ok(());
         }
         let outgoing = std::mem::take(&mut self.outgoing);
         let Some(session) = self.session.as_ref().filter(|_| !outgoing.is_empty()) else { return Ok(()) };

@@ -35,7 +35,10 @@ async fn streams_end_when_the_credentials_expire() {
     let id = opened.header("mcp-session-id").unwrap().to_owned();
     let in_session = |request: Request| request.with("mcp-session-id", &id).with("mcp-protocol-version", "2025-11-25");
     let get = in_session(Request::new("GET")).with("accept", "text/event-stream");
-    read(server.open(with_token(get, "brief")).await.into_body()).await;
+    let text = read(server.open(with_token(get, "brief")).await.into_body()).await;
+    // The client can resume it.
+    let last = text.trim_end().rsplit("\n\n").next().unwrap();
+    assert!(last.starts_with("retry: 1000\nid: "), "{text}");
     let ping = in_session(Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})));
     assert_eq!(server.open(with_token(ping, "brief")).await.status(), 200);
 }

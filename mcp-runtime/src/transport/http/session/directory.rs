@@ -82,20 +82,6 @@ impl Sessions {
         Self { local, shared }
     }
 
-    /// Opens a session of a peer, and returns its id. Returns `None` if other processes must learn of it first, for which
-    /// [`open`](Self::open) waits.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are too many sessions.
-    pub(crate) fn try_open(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Option<Result<Arc<str>, Fault>> {
-        self.shared.is_none().then(|| self.open_here(session, peer))
-    }
-
-    fn open_here(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
-        self.local.open(Arc::clone(session), peer).ok_or_else(too_many_sessions)
-    }
-
     /// Opens a session of a peer, and returns its id.
     ///
     /// # Errors
@@ -104,7 +90,7 @@ impl Sessions {
     pub(crate) async fn open(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
         match &self.shared {
             Some(shared) => shared.open(session, peer).await,
-            None => self.open_here(session, peer),
+            None => self.local.open(Arc::clone(session), peer).ok_or_else(too_many_sessions),
         }
     }
 

@@ -343,12 +343,12 @@ mod tests {
         let peers = peers();
         let (ada, eve) = (open(&sessions, &peers.principal("ada")), open(&sessions, &peers.principal("eve")));
         // The stream of the other peer is the oldest, and has been sent.
-        let stream = ada.add_stream(Outbox::for_test());
-        stream.append(LINE);
-        assert!(stream.after(0).is_some());
-        drop(stream);
+        let events = ada.add_stream(Outbox::for_test());
+        events.stream.append(LINE);
+        assert!(events.stream.after(0).is_some());
+        drop(events);
         for _ in 0..4 {
-            eve.add_stream(Outbox::for_test()).append(&quarter(&sessions));
+            eve.add_stream(Outbox::for_test()).stream.append(&quarter(&sessions));
         }
         sessions.evict_streams();
         assert_eq!((ada.state().streams.len(), eve.state().streams.len()), (1, 3));
@@ -449,9 +449,9 @@ mod tests {
         let session = open(&sessions, &peers().principal("ada"));
         // The first stream has an unsent message.
         for is_sent in [false, true, true] {
-            let stream = session.add_stream(Outbox::for_test());
-            stream.append(LINE);
-            assert!(!is_sent || stream.after(0).is_some());
+            let events = session.add_stream(Outbox::for_test());
+            events.stream.append(LINE);
+            assert!(!is_sent || events.stream.after(0).is_some());
         }
         for remaining in [vec![1, 3], vec![1], vec![]] {
             let used = sessions.memory.used();
@@ -461,7 +461,7 @@ mod tests {
             assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
         }
         for _ in 0..3 {
-            session.add_stream(Outbox::for_test()).append(LINE);
+            session.add_stream(Outbox::for_test()).stream.append(LINE);
         }
         sessions.evict_streams_down_to(0);
         assert!(session.state().streams.is_empty());
@@ -496,7 +496,7 @@ mod tests {
         let endpoint = built.endpoint(HttpOptions::default());
         let sessions = Arc::clone(&endpoint.sessions().local);
         let session = open(&sessions, &peers().principal("ada"));
-        session.add_stream(Outbox::for_test()).append(LINE);
+        session.add_stream(Outbox::for_test()).stream.append(LINE);
         let _kept = sessions.memory.count(sessions.memory.max - sessions.memory.used());
         let service = HttpService::new(endpoint, LegacySessions::default());
         let mut client = TestClient::over_http(service, "/", Revision::V2026_07_28);
@@ -516,7 +516,7 @@ mod tests {
         let limits = SharedLimits::for_test(&options, Arc::clone(&sessions));
         let ada = limits.peers.principal("ada");
         let session = open(&sessions, &ada);
-        session.add_stream(Outbox::for_test()).append(LINE);
+        session.add_stream(Outbox::for_test()).stream.append(LINE);
         let call = limits.admit_call(&ada, None).expect("the call is admitted");
         let _kept = sessions.memory.count(sessions.memory.max);
         assert_eq!(session.state().streams.len(), 1);
@@ -525,11 +525,11 @@ mod tests {
     }
 
     /// A client that reconnects finds the newest streams, and the one for messages outside of calls.
-    #[test]
-    fn the_oldest_streams_of_a_session_are_dropped() {
+    #[tokio::test]
+    async fn the_oldest_streams_of_a_session_are_dropped() {
         let sessions = LocalSessions::new(&HttpOptions::default());
         let session = open(&sessions, &peers().principal("ada"));
-        drop(session.general_stream());
+        drop(session.resume(None).await);
         let unread = Outbox::for_test();
         unread.push(LINE);
         for _ in 0..40 {
@@ -540,16 +540,17 @@ mod tests {
     }
 
     /// A client may resume a stream while an eviction is choosing what to evict.
-    #[test]
-    fn a_stream_that_was_resumed_meanwhile_is_not_evicted() {
+    #[tokio::test]
+    async fn a_stream_that_was_resumed_meanwhile_is_not_evicted() {
         let sessions = LocalSessions::new(&HttpOptions::default());
         let session = open(&sessions, &peers().principal("ada"));
-        session.add_stream(Outbox::for_test()).append(LINE);
+        session.add_stream(Outbox::for_test()).stream.append(LINE);
         let chosen = session.abandoned_streams();
-        let resumed = session.stream(1).expect("the stream is kept");
-        assert!(!chosen[0].evict() && session.stream(1).is_some());
+        let is_kept = || session.state().streams.contains_key(&1);
+        let resumed = session.resume(Some((1, 0))).await;
+        assert!(!chosen[0].evict() && is_kept());
         drop(resumed);
-        assert!(chosen[0].evict() && session.stream(1).is_none());
+        assert!(chosen[0].evict() && !is_kept());
     }
 
     /// Random sessions of four peers: an eviction affects the peer with the most sessions, or the peer that is at its

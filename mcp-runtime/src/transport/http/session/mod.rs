@@ -27,8 +27,8 @@ use crate::{
     error::Fault,
     stdx::Mutex,
     transport::http::sse::{
-        events::{GENERAL, Resumption, StreamEvents},
-        stream::{AttachedStream, EventStream, StreamMemory},
+        events::{GENERAL, LocalEvents, Resumption, StreamEvents},
+        stream::{EventStream, StreamMemory},
     },
 };
 
@@ -163,9 +163,9 @@ impl HttpSession {
         if let Some(shared) = &self.shared {
             return shared.open(calls, outbox, lines, self.memory.clone());
         }
-        let stream = self.add_stream(outbox);
-        stream.append(&lines);
-        StreamEvents::local(stream, 0)
+        let events = self.add_stream(outbox);
+        events.stream.append(&lines);
+        Box::new(events)
     }
 
     /// Resumes a stream after an event, which is the id of the stream and a number, or opens the stream for messages that
@@ -178,45 +178,35 @@ impl HttpSession {
         if let Some(shared) = &self.shared {
             return shared.resume(event).await;
         }
+        let mut state = self.state();
         let Some((id, at)) = event else {
-            let stream = self.general_stream();
+            let new = || Arc::new(EventStream::new(GENERAL, Arc::clone(&self.session.outbox), false, &self.memory));
+            // If the session has ended in the meantime, its outbox is closed, which ends the stream.
+            let stream = state.streams.entry(GENERAL).or_insert_with(new);
             // Messages that no response has carried are still pending.
-            let at = stream.written();
-            return Ok(Resumption::Events(StreamEvents::local(stream, at)));
+            return Ok(Resumption::Events(Box::new(LocalEvents::new(stream, stream.written()))));
         };
-        Ok(match self.stream(id).filter(|stream| at <= stream.last()) {
+        Ok(match state.streams.get(&id).filter(|stream| at <= stream.last()) {
             Some(stream) if stream.is_over() && at == stream.last() => Resumption::Complete,
-            Some(stream) => Resumption::Events(StreamEvents::local(stream, at)),
+            Some(stream) => Resumption::Events(Box::new(LocalEvents::new(stream, at))),
             None => Resumption::Unknown,
         })
     }
 
     /// Adds a stream of this process. Drops the oldest stream, preferably one that is over, if the session has too many.
-    pub(crate) fn add_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
+    pub(crate) fn add_stream(&self, outbox: Arc<Outbox>) -> LocalEvents {
         let mut state = self.state();
         let id = state.next_stream;
         state.next_stream += 1;
         let stream = Arc::new(EventStream::new(id, outbox, true, &self.memory));
-        let attached = stream.attach();
+        let events = LocalEvents::new(&stream, 0);
         state.streams.insert(id, stream);
         if state.streams.len() > MAX_STREAMS {
             let over = state.streams.iter().find(|(id, stream)| **id != GENERAL && stream.is_over()).map(|(id, _)| *id);
             let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != GENERAL));
             oldest.and_then(|id| state.streams.remove(&id));
         }
-        attached
-    }
-
-    /// Returns the stream for messages that belong to no request.
-    fn general_stream(&self) -> AttachedStream {
-        let new = || Arc::new(EventStream::new(GENERAL, Arc::clone(&self.session.outbox), false, &self.memory));
-        // If the session has ended in the meantime, its outbox is closed, which ends the stream.
-        self.state().streams.entry(GENERAL).or_insert_with(new).attach()
-    }
-
-    /// Returns the stream with this id, unless it was dropped.
-    fn stream(&self, id: u64) -> Option<AttachedStream> {
-        self.state().streams.get(&id).map(EventStream::attach)
+        events
     }
 
     pub(crate) fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {

@@ -24,6 +24,9 @@ use crate::{
     transport::http::session::ActiveSession,
 };
 
+/// The time after which a client whose credentials have expired should reconnect.
+const EXPIRED_RETRY: Duration = Duration::from_secs(1);
+
 /// The settings with which a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamConfig {
@@ -33,6 +36,8 @@ pub(crate) struct StreamConfig {
     pub(crate) named: bool,
     /// Whether the response starts with an event without a message, so that the client has an id from the start.
     pub(crate) primed: bool,
+    /// Whether the client may be told when to reconnect, in an event without a message.
+    pub(crate) polling: bool,
     pub(crate) keep_alive: Duration,
 }
 
@@ -187,7 +192,9 @@ impl SseBody {
         // A stream that always has more to send must end as well.
         if self.has_expired(cx) {
             self.over = true;
-            return Poll::Ready(None);
+            // The client can resume the stream with new credentials.
+            let can_reconnect = self.config.polling && self.events.stream().is_some();
+            return Poll::Ready(can_reconnect.then(|| self.retry_event(EXPIRED_RETRY)));
         }
         loop {
             match self.events.poll_next(self.config.ids, cx) {
@@ -301,14 +308,23 @@ mod tests {
     use super::*;
     use crate::{
         engine::Outbox,
-        transport::http::sse::stream::{EventStream, StreamMemory},
+        transport::http::sse::{
+            events::LocalEvents,
+            stream::{EventStream, StreamMemory},
+        },
     };
 
     /// Returns a response with a stream that does not end by itself, and without calls that end with it.
     fn body(shutdown: &watch::Receiver<ShutdownPhase>) -> SseBody {
         let stream = Arc::new(EventStream::new(1, Outbox::for_test(), false, &StreamMemory::default()));
-        let config = StreamConfig { ids: true, named: false, primed: false, keep_alive: Duration::from_secs(60) };
-        SseBody::new(StreamEvents::local(stream.attach(), 0), config, shutdown.clone())
+        let config = StreamConfig {
+            ids: true,
+            named: false,
+            primed: false,
+            polling: false,
+            keep_alive: Duration::from_secs(60),
+        };
+        SseBody::new(Box::new(LocalEvents::new(&stream, 0)), config, shutdown.clone())
     }
 
     fn poll(body: &mut SseBody) -> Poll<Option<Bytes>> {

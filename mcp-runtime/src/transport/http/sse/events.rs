@@ -3,13 +3,14 @@
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use super::stream::AttachedStream;
+use super::stream::EventStream;
 use crate::stdx::debug;
 
 /// The id of the stream for messages that belong to no request.
@@ -42,16 +43,11 @@ impl StreamItem {
     }
 }
 
-/// The events of a stream. The stream is logged in the memory of this process, or in the backend.
-#[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
-#[derive(Debug)]
-pub(crate) enum StreamEvents {
-    Local(LocalEvents),
-    Shared(Box<dyn SharedEvents>),
-}
+/// The events of a stream.
+pub(crate) type StreamEvents = Box<dyn EventSource>;
 
-/// The events of a stream that several processes share. `cluster` implements it.
-pub(crate) trait SharedEvents: fmt::Debug + Send {
+/// The events of a stream, which is logged in the memory of this process, or in the backend.
+pub(crate) trait EventSource: fmt::Debug + Send {
     /// Returns the id of the stream, or `None` if the stream is yet to be opened.
     fn stream(&self) -> Option<u64>;
 
@@ -59,14 +55,14 @@ pub(crate) trait SharedEvents: fmt::Debug + Send {
     fn start(&self) -> u64;
 
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
-    /// carries the stream.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>>;
+    /// carries the stream. `is_resumable` is whether the client could resume the stream.
+    fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>>;
 }
 
-/// The events of a stream of this process.
+/// The events of a stream of this process, which is not evicted in the meantime.
 #[derive(Debug)]
 pub(crate) struct LocalEvents {
-    stream: AttachedStream,
+    pub(crate) stream: Arc<EventStream>,
     /// The number of the last event.
     at: u64,
     /// The number of this response among the responses that have carried the stream.
@@ -85,40 +81,22 @@ pub(crate) enum Resumption {
     Unknown,
 }
 
-impl StreamEvents {
+impl LocalEvents {
     /// Carries a stream of this process after event `at`. Any other response that carries the stream ends.
-    pub(crate) fn local(stream: AttachedStream, at: u64) -> Self {
-        let response = stream.carry(at);
-        Self::Local(LocalEvents { stream, at, response, replaced: None })
-    }
-
-    /// Returns the id of the stream, or `None` if the stream is yet to be opened.
-    pub(crate) fn stream(&self) -> Option<u64> {
-        match self {
-            Self::Local(events) => Some(events.stream.id),
-            Self::Shared(events) => events.stream(),
-        }
-    }
-
-    /// Returns the number of the event after which the response starts.
-    pub(crate) fn start(&self) -> u64 {
-        match self {
-            Self::Local(events) => events.at,
-            Self::Shared(events) => events.start(),
-        }
-    }
-
-    /// Returns the next item, or `None` if the response ends before the stream, for example because another response
-    /// carries the stream. `is_resumable` is whether the client could resume the stream.
-    pub(crate) fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
-        match self {
-            Self::Local(events) => events.poll_next(is_resumable, cx),
-            Self::Shared(events) => events.poll_next(cx),
-        }
+    pub(crate) fn new(stream: &Arc<EventStream>, at: u64) -> Self {
+        Self { stream: Arc::clone(stream), at, response: stream.carry(at), replaced: None }
     }
 }
 
-impl LocalEvents {
+impl EventSource for LocalEvents {
+    fn stream(&self) -> Option<u64> {
+        Some(self.stream.id)
+    }
+
+    fn start(&self) -> u64 {
+        self.at
+    }
+
     fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         let stream = &self.stream;
         while stream.is_carried_by(self.response) {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -76,8 +75,8 @@ pub(crate) struct EventStream {
     /// Whether the stream ends once its outbox is settled. Otherwise it ends with its session.
     ends: bool,
     pub(crate) opened: Instant,
-    /// The number of [`AttachedStream`]s.
-    attached: AtomicUsize,
+    /// The number of responses that have not ended, including those that were replaced.
+    responses: AtomicUsize,
     log: Mutex<Log>,
     /// The signal that no response carries the stream any more.
     released: Notify,
@@ -102,14 +101,7 @@ impl EventStream {
     pub(crate) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
         memory.watch(&outbox);
         let log = Mutex::new(Log::new(memory.clone()));
-        Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log, released: Notify::new() }
-    }
-
-    /// Marks the stream as held by a response, or by a request about to open one.
-    pub(crate) fn attach(self: &Arc<Self>) -> AttachedStream {
-        self.attached.fetch_add(1, Ordering::AcqRel);
-        self.outbox.open_reader();
-        AttachedStream(Arc::clone(self))
+        Self { id, outbox, ends, opened: Instant::now(), responses: AtomicUsize::new(0), log, released: Notify::new() }
     }
 
     /// Returns whether the log contains every message the stream will ever carry.
@@ -117,10 +109,10 @@ impl EventStream {
         self.ends() && self.outbox.is_finished()
     }
 
-    /// Returns whether no further output will be produced, and no response carries the stream or is about to. Streams of
-    /// a session are attached only with its state locked, so the result holds as long as the caller keeps the lock.
+    /// Returns whether no further output will be produced, and no response carries the stream. Streams of a session are
+    /// resumed only with its state locked, so the result holds as long as the caller keeps the lock.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.attached.load(Ordering::Acquire) == 0 && self.ends() && self.outbox.is_complete()
+        self.responses.load(Ordering::Acquire) == 0 && self.ends() && self.outbox.is_complete()
     }
 
     /// Returns whether the stream ends once its outbox is settled.
@@ -150,8 +142,10 @@ impl EventStream {
     }
 
     /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response.
-    /// Earlier responses receive nothing more.
+    /// Earlier responses receive nothing more. Each response must be [released](Self::release).
     pub(crate) fn carry(&self, at: u64) -> u64 {
+        self.responses.fetch_add(1, Ordering::AcqRel);
+        self.outbox.open_reader();
         let mut log = self.log.lock();
         log.carrier += 1;
         log.is_carried = true;
@@ -167,6 +161,21 @@ impl EventStream {
             log.is_carried = false;
             drop(log);
             self.released.notify_waiters();
+        }
+        self.responses.fetch_sub(1, Ordering::AcqRel);
+        self.outbox.close_reader();
+    }
+
+    /// Returns a future that completes when a response that was replaced has to end.
+    ///
+    /// If the stream ends with its session, its client may read it on two connections. The client opens each of them
+    /// again when it ends, so if each replaced the other, the replacements would never stop. Therefore, the earlier
+    /// response stays open, without events, as long as another response carries the stream.
+    pub(crate) fn replaced(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let stream = Arc::clone(self);
+        async move {
+            let has_to_end = || stream.ends || !stream.log.lock().is_carried;
+            wait_until(&stream.released, || has_to_end().then_some(())).await;
         }
     }
 
@@ -202,40 +211,6 @@ impl EventStream {
             return Poll::Ready(());
         }
         self.outbox.poll_output_or_close_request(cx)
-    }
-}
-
-/// A stream that a response carries or is about to carry. Such a stream is not evicted.
-#[derive(Debug)]
-pub(crate) struct AttachedStream(Arc<EventStream>);
-
-impl AttachedStream {
-    /// Returns a future that completes when a response that was replaced has to end.
-    ///
-    /// If the stream ends with its session, its client may read it on two connections. The client opens each of them
-    /// again when it ends, so if each replaced the other, the replacements would never stop. Therefore, the earlier
-    /// response stays open, without events, as long as another response carries the stream.
-    pub(crate) fn replaced(&self) -> impl Future<Output = ()> + Send + use<> {
-        let stream = Arc::clone(&self.0);
-        async move {
-            let has_to_end = || stream.ends || !stream.log.lock().is_carried;
-            wait_until(&stream.released, || has_to_end().then_some(())).await;
-        }
-    }
-}
-
-impl Deref for AttachedStream {
-    type Target = EventStream;
-
-    fn deref(&self) -> &EventStream {
-        &self.0
-    }
-}
-
-impl Drop for AttachedStream {
-    fn drop(&mut self) {
-        self.0.attached.fetch_sub(1, Ordering::AcqRel);
-        self.0.outbox.close_reader();
     }
 }
 
