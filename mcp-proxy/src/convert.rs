@@ -116,13 +116,17 @@ impl Prefix {
         Some(match block["type"].as_str()? {
             "tool_use" => {
                 let input = block["input"].as_object()?.clone();
-                SampleContent::ToolUse(SampleToolUse::new(text(block, "id")?, text(block, "name")?, input))
+                let mut tool_use = SampleToolUse::new(text(block, "id")?, text(block, "name")?, input);
+                tool_use.meta = meta(block);
+                SampleContent::ToolUse(tool_use)
             }
             "tool_result" => {
                 let mut result = SampleToolResult::new(text(block, "toolUseId")?, "");
                 let content = block["content"].as_array().into_iter().flatten();
                 result.content = content.map(|block| self.content(block)).collect::<Option<_>>()?;
+                result.structured = block.get("structuredContent").cloned();
                 result.is_error = block["isError"] == true;
+                result.meta = meta(block);
                 SampleContent::ToolResult(result)
             }
             _ => match self.content(block)? {
@@ -145,8 +149,12 @@ pub(crate) fn sample_value(content: &SampleContent) -> Option<Value> {
         SampleContent::Audio(Audio { data, mime_type, .. }) => {
             json!({"type": "audio", "data": BASE64_STANDARD.encode(data), "mimeType": mime_type})
         }
-        SampleContent::ToolUse(SampleToolUse { id, name, input, .. }) => {
-            json!({"type": "tool_use", "id": id, "name": name, "input": input})
+        SampleContent::ToolUse(SampleToolUse { id, name, input, meta, .. }) => {
+            let mut block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
+            if !meta.is_empty() {
+                block["_meta"] = json!(meta);
+            }
+            block
         }
         _ => return None,
     })

@@ -112,6 +112,12 @@ fn chosen(value: Value, texts: Vec<String>) -> ToolResult {
     ToolResult::new(texts.into_iter().map(Content::text)).with_structured(value)
 }
 
+/// Return a picture and a structured result.
+#[tool]
+fn pictured() -> ToolResult {
+    ToolResult::new([mcp_runtime::Image::png([1])]).with_structured(json!({"n": 1}))
+}
+
 /// Where objects are required, other values are wrapped, whether or not the result has other content.
 #[tokio::test]
 async fn structured_values_are_objects_where_the_revision_requires_it() {
@@ -132,5 +138,14 @@ async fn structured_values_are_objects_where_the_revision_requires_it() {
                 assert_eq!(result.text(), text, "{revision} {value} {texts:?}");
             }
         }
+        // Other content is no substitute for the text.
+        let server = Server::empty("results", "1.0.0").with::<pictured>();
+        let result = server.test_client(revision).call("pictured", ()).await.unwrap();
+        let types: Vec<_> = result["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
+        assert_eq!(
+            (result.text().as_str(), types),
+            (r#"{"n":1}"#, vec![&json!("text"), &json!("image")]),
+            "{revision}"
+        );
     }
 }

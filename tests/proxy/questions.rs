@@ -529,11 +529,15 @@ async fn what_the_user_does_reaches_the_upstream() {
 /// Ask a model and for roots, and return the answers.
 #[tool]
 async fn sample(ctx: &Context) -> Result<String, Fault> {
+    let mut look = SampleToolUse::new("1", "look", Map::new());
+    look.meta.insert("example.com/cached".to_owned(), json!(true));
+    let mut dark = SampleToolResult::error("1", "It is dark.").with_meta("example.com/cached", 1);
+    dark.structured = Some(json!({"lux": 0}));
     let request = SampleRequest::new("Greet.")
         .with_message(Role::Assistant, SampleContent::text("Whom?"))
         .with_message(Role::User, SampleContent::Image(Image::png(*b"png")))
-        .with_message(Role::Assistant, SampleContent::ToolUse(SampleToolUse::new("1", "look", Map::new())))
-        .with_tool_results([SampleToolResult::error("1", "It is dark.")])
+        .with_message(Role::Assistant, SampleContent::ToolUse(look))
+        .with_tool_results([dark])
         .system_prompt("Be brief.")
         .max_tokens(7)
         .temperature(0.7)
@@ -557,7 +561,7 @@ async fn requests_to_a_model_pass_with_all_options() {
     let gateway = gateway(&address).await.build().unwrap();
     let text = json!({"type": "text", "text": "Hi"});
     let image = json!({"type": "image", "data": "cG5n", "mimeType": "image/png"});
-    let tool_use = json!({"type": "tool_use", "id": "1", "name": "look", "input": {"place": "here"}});
+    let tool_use = json!({"type": "tool_use", "id": "1", "name": "look", "input": {"place": "here"}, "_meta": {"example.com/a": 1}});
     for result in [
         json!({"role": "assistant", "content": text, "model": "m", "stopReason": "maxTokens"}),
         json!({"role": "user", "content": [text, image], "model": "m"}),
@@ -577,6 +581,8 @@ async fn requests_to_a_model_pass_with_all_options() {
             assert!(!answer.is_error(), "{}", answer.text());
             (answer.text(), asked.lock().unwrap().take())
         };
-        assert_eq!(ask(&gateway, "up_sample").await, ask(&server, "sample").await, "{result}");
+        let asked = ask(&gateway, "up_sample").await;
+        assert_eq!(asked.1["messages"][4]["content"]["structuredContent"], json!({"lux": 0}));
+        assert_eq!(asked, ask(&server, "sample").await, "{result}");
     }
 }

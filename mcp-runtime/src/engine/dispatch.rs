@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     auth::Scopes,
-    error::Fault,
+    error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, MAX_ID_BYTES, Malformed, Message, RawJson, ResponseBody, raw},
     registry::{ListKind, Registry},
     revision::{self, Dialect, Feature},
@@ -74,7 +74,7 @@ impl Connection {
             notify(&self.context, &message.method, &params);
             Ok(())
         };
-        let fault = called.as_ref().err().and_then(Fault::class);
+        let fault = called.as_ref().err().map(|fault| fault.class().unwrap_or(FaultClass::Mismatch));
         let ending = match called {
             Ok(()) => Ending::Complete,
             Err(fault) => {

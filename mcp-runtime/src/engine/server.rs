@@ -154,7 +154,7 @@ impl Engine {
         (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
         network: Option<Network>,
     ) -> Arc<Session> {
-        let subscribe = || Subscriber::of_session(&self.subscriptions, &outbox, info.dialect);
+        let subscribe = |lists| Subscriber::of_session(&self.subscriptions, &outbox, lists);
         let telemetry = self.profile.telemetry.clone().map(|telemetry| {
             let opened = network.map(|_| Instant::now());
             Box::new(SessionTelemetry { telemetry, network: network.unwrap_or(Network::HTTP), opened })
@@ -169,7 +169,7 @@ impl Engine {
             answer_timeout: self.profile.limits.answer_timeout,
             in_flight,
             flow,
-            subscriber: declared.announces_changes.then(subscribe),
+            subscriber: declared.lists.map(subscribe),
             outbox,
             declares_logging: declared.logging,
             lifecycle: Lifecycle::default(),

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     handler::{CallConnection as _, ClientInfo},
     model::Level,
+    registry::ListSet,
     revision::Dialect,
     stdx::{Mutex, race},
     telemetry::{Network, SessionEnd, SharedTelemetry},
@@ -52,8 +53,7 @@ pub(crate) struct Session {
     pub(crate) flow: Arc<FlowControl>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
-    /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
-    /// change.
+    /// The subscriptions of the session. `None` if the server did not declare in `initialize` that it announces changes.
     pub(crate) subscriber: Option<Subscriber>,
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(crate) declares_logging: bool,
@@ -83,7 +83,8 @@ pub(crate) struct SessionInfo {
 /// The capabilities that the server declared in `initialize`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Declared {
-    pub(crate) announces_changes: bool,
+    /// The lists whose changes are announced. `None` if the server announces no changes.
+    pub(crate) lists: Option<ListSet>,
     pub(crate) logging: bool,
 }
 
@@ -452,7 +453,8 @@ mod tests {
         let (count, mut session) = (Arc::new(()), Session::for_test());
         let guard = Arc::clone(&count);
         subscriptions.on_subscribe(move |_, _| Some(Box::new(Arc::clone(&guard))));
-        let subscriber = Subscriber::of_session(&subscriptions, &session.outbox, session.info.dialect);
+        let subscriber =
+            Subscriber::of_session(&subscriptions, &session.outbox, ListSet::listed_in(session.info.dialect));
         subscriber.subscribe_resource("a:b", &|_| true).unwrap();
         session.subscriber = Some(subscriber);
         assert_eq!(Arc::strong_count(&count), 3);

@@ -20,7 +20,6 @@ use crate::{
     handler::{Function, comma},
     jsonrpc::write,
     registry::{ListKind, ListSet},
-    revision::Dialect,
     stdx::{Mutex, debug},
 };
 
@@ -70,6 +69,8 @@ struct Index {
 pub(crate) struct Subscriber {
     server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
+    /// The lists of a session. None for a request.
+    pub(crate) lists: ListSet,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
     subscriptions: Mutex<Vec<Arc<Subscription>>>,
@@ -142,11 +143,12 @@ impl Index {
 }
 
 impl Subscriber {
-    /// Creates the subscriber of a session, which is subscribed to every list of its dialect. Its notifications are held
-    /// back until [`ready`](Self::ready) is called.
-    pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, dialect: &Dialect) -> Self {
-        let subscriber = Self::new(server, outbox, None);
-        subscriber.subscribe_lists(ListSet::listed_in(dialect), HELD);
+    /// Creates the subscriber of a session, which is subscribed to lists. Its notifications are held back until
+    /// [`ready`](Self::ready) is called.
+    pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, lists: ListSet) -> Self {
+        let mut subscriber = Self::new(server, outbox, None);
+        subscriber.lists = lists;
+        subscriber.subscribe_lists(lists, HELD);
         subscriber
     }
 
@@ -162,8 +164,8 @@ impl Subscriber {
 
     fn new(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, subscription_id: Option<Arc<str>>) -> Self {
         let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
-        let (subscriptions, guards) = Default::default();
-        Self { server, outbox, subscription_id, subscriptions, guards }
+        let (lists, subscriptions, guards) = Default::default();
+        Self { server, outbox, lists, subscription_id, subscriptions, guards }
     }
 
     /// Subscribes to these lists and to resources. The URIs must be distinct.
@@ -524,7 +526,8 @@ mod tests {
     #[test]
     fn a_guard_ends_with_a_subscription_that_ends_while_the_author_is_told_of_it() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
-        let session = Arc::new(Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake()));
+        let session =
+            Arc::new(Subscriber::of_session(&subscriptions, &outbox, ListSet::listed_in(revision::newest_handshake())));
         let (subscriber, guards) = (Arc::downgrade(&session), Arc::new(()));
         let guard = Arc::clone(&guards);
         subscriptions.on_subscribe(move |uri, _| {
@@ -543,7 +546,7 @@ mod tests {
     fn ended_subscriptions_leave_the_outbox() {
         let subscriptions = Arc::<Subscriptions>::default();
         let outbox = Outbox::for_test();
-        let session = Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake());
+        let session = Subscriber::of_session(&subscriptions, &outbox, ListSet::listed_in(revision::newest_handshake()));
         for round in 0..100 {
             assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
             subscriptions.resource_updated("a:b");
@@ -562,7 +565,7 @@ mod tests {
     #[test]
     fn every_change_is_repeated_until_it_is_acknowledged() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
-        let session = Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake());
+        let session = Subscriber::of_session(&subscriptions, &outbox, ListSet::listed_in(revision::newest_handshake()));
         session.ready();
         assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
         subscriptions.lists_changed(ListSet::ALL);
@@ -603,7 +606,8 @@ mod tests {
     fn resources_without_subscriptions_are_forgotten() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
         let subscribe = || {
-            let session = Subscriber::of_session(&subscriptions, &outbox, revision::newest_handshake());
+            let session =
+                Subscriber::of_session(&subscriptions, &outbox, ListSet::listed_in(revision::newest_handshake()));
             assert!(session.subscribe_resource("a:b", &|_| true).is_ok());
             session
         };

@@ -190,7 +190,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         Ok(start..end)
     }
 
-    /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other content.
+    /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other text.
     fn structured_content(&mut self, value: &serde_json::Value, as_text: bool) -> Result<(), Fault> {
         self.reply.structured = true;
         self.reply.wraps |= !value.is_object();
@@ -298,7 +298,8 @@ impl ToolOutput for ToolResult {
     fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         reply.error = self.is_error.then_some(None);
         if let Some(value) = &self.structured {
-            reply.structured_content(value, self.content.is_empty())?;
+            let is_text = |content: &Content| matches!(content, Content::Text(_));
+            reply.structured_content(value, !self.content.iter().any(is_text))?;
         }
         self.content.iter().for_each(|content| reply.content(content));
         reply.meta = Some(self.meta);

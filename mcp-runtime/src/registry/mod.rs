@@ -25,7 +25,7 @@ use crate::{
     auth::Scopes,
     error::{BuildError, Fault},
     handler::{
-        Function, SchemaProfile,
+        Context, Function, SchemaProfile,
         entry::{Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
         get_or_compute, takes_context,
     },
@@ -202,7 +202,8 @@ impl Registry {
         declared.prompts |= self.prompts.all().next().is_some();
         declared.completions |=
             self.prompts.all().chain(self.templates.all()).any(|(function, _)| function.completes());
-        declared.logging |= self.functions().any(|(function, _)| self.forwards_log || function.uses_context);
+        declared.logging |=
+            self.forwards_log && self.functions().next().is_some() || self.takes(TypeId::of::<Context>());
         declared.tasks |= self.tools.all().any(|(tool, _)| tool.task() != TaskSupport::Forbidden);
         let requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
         self.requires_scopes = requires_scopes;

@@ -276,7 +276,14 @@ async fn features_appear_with_their_first_entry_and_never_disappear() {
         let mut client = built.test_client(revision);
         assert_eq!(code(&mut client, "prompts/list", json!({})).await, -32601);
         handle.add::<ask>().unwrap();
+        handle.resource_list_changed();
         handle.remove::<permanent>();
+        // A session is told only of the lists that existed when it was opened.
+        if !revision.is_stateless() {
+            let received = client.notifications();
+            let methods: Vec<_> = received.iter().map(|message| &message["method"]).collect();
+            assert_eq!(methods, ["notifications/tools/list_changed"], "{revision}");
+        }
         assert_eq!(listed(&mut client, "prompts/list").await, ["ask"]);
         assert_eq!(listed(&mut client, "tools/list").await, Vec::<String>::new());
         let complete =

@@ -333,6 +333,15 @@ fn url_elicitations_are_encoded_and_validated() {
         "https://a/`b`",
         "ftp://a",
         "http://ü",
+        "https://:443/",
+        "https://[::1",
+        "https://[a]/",
+        "http://[::1].evil.example/",
+        "https://a:port/",
+        "https://a:99999/",
+        "https://a]/",
+        "https://a/%zz",
+        "https://a/%4",
     ] {
         let fault = encoded_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
         let message = format!("the user cannot open `{url}`, expected an absolute URL such as `https://…`");
@@ -353,7 +362,6 @@ fn url_elicitations_are_encoded_and_validated() {
         ("http://example.com", Some(https)),
         ("http://127.evil.example/", Some(https)),
         ("http://127.0.0.1.evil.example/", Some(https)),
-        ("http://[::1].evil.example/", Some(https)),
         ("http://localhost.example.com/", Some(https)),
         ("http://example.com/localhost", Some(https)),
         ("http://example.com#127.0.0.1", Some(https)),
@@ -462,6 +470,16 @@ fn invalid_sampling_requests_are_rejected() {
             ask().with_message(Role::User, Audio::wav([1])),
             Revision::V2024_11_05,
             "the protocol revision of the client does not support audio in sampling",
+        ),
+        (
+            ask().with_message(Role::User, tool_use()),
+            Revision::V2026_07_28,
+            "the tool call `1` is invalid: expected a message of the assistant and an id of its own",
+        ),
+        (
+            ask().with_contents(Role::Assistant, [tool_use().into(), tool_use().into()]),
+            Revision::V2026_07_28,
+            "the tool call `1` is invalid: expected a message of the assistant and an id of its own",
         ),
         (
             ask().with_message(Role::Assistant, tool_use()),

@@ -43,7 +43,9 @@ async fn hosts_and_origins_are_checked() {
         if status == 403 {
             assert_eq!(response.outcome(), (403, -32600));
             assert_eq!(response.header("access-control-allow-origin"), None);
-            for request in [initialize("2025-11-25"), Request::new("GET"), Request::new("DELETE")] {
+            for request in
+                [initialize("2025-11-25"), Request::new("GET"), Request::new("DELETE"), Request::new("OPTIONS")]
+            {
                 assert_eq!(endpoint.send(&with(request)).await.status, 403, "{host} {origin:?}");
             }
         }

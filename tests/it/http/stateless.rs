@@ -8,7 +8,7 @@ use mcp_runtime::{Context, Fault, HttpOptions, Revision, Server, function::Metho
 use serde_json::{Value, json};
 
 use super::{
-    client::soon,
+    client::{Endpoint, soon},
     request::{Request, call, initialize, stateless},
     serve, serve_with,
 };
@@ -230,6 +230,42 @@ async fn notifications_are_accepted() {
     assert_eq!((accepted.status, accepted.body.as_slice()), (202, &b""[..]));
     let unknown = endpoint.send(&Request::post(&notification).with("mcp-protocol-version", "2099-01-01")).await;
     assert_eq!((unknown.status, &unknown.json()["id"]), (400, &Value::Null));
+}
+
+/// The client learns only from the status that the call of a notification was rejected.
+#[tokio::test]
+async fn rejected_notifications_have_an_error_status() {
+    let entry = |name: &'static str| {
+        MethodEntry::new(name, json!({"type": "object"}), async |_: Value, _: Context| Ok::<_, Fault>(json!({})))
+    };
+    let server = Server::empty("notes", "1.0.0")
+        .with_entry(entry("com.example/note"))
+        .with_entry(entry("com.example/hidden").tags(["hidden"]))
+        .visible_to(|_, entry| !entry.has_tag("hidden"));
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let without_id = |message: &mut Value| drop(message.as_object_mut().unwrap().remove("id"));
+    let note = || stateless("com.example/note", &json!({})).change(without_id);
+    for (case, request, status) in [
+        ("valid", note(), 202),
+        ("unknown method", stateless("com.example/unknown", &json!({})).change(without_id), 202),
+        ("hidden method", stateless("com.example/hidden", &json!({})).change(without_id), 404),
+        (
+            "other version",
+            note().change(|message| {
+                meta(message).insert("io.modelcontextprotocol/protocolVersion".to_owned(), json!("2099-01-01"));
+            }),
+            400,
+        ),
+        (
+            "no capabilities",
+            note().change(|message| drop(meta(message).remove("io.modelcontextprotocol/clientCapabilities"))),
+            400,
+        ),
+    ] {
+        let response = endpoint.send(&request).await;
+        assert_eq!(response.status, status, "{case}: {response:?}");
+        assert!(status == 202 || response.json()["error"]["code"] == -32600, "{case}: {response:?}");
+    }
 }
 
 /// Subscription streams do not carry the log of calls.

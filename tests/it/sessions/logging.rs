@@ -1,6 +1,6 @@
 //! Log messages that belong to no call.
 
-use mcp_runtime::{Level, backend::MemoryBackend};
+use mcp_runtime::{Level, ResourceLink, backend::MemoryBackend, prompt, resource};
 
 use super::*;
 use crate::layers::log::Log;
@@ -122,6 +122,41 @@ async fn servers_with_a_handle_declare_logging() {
         let mut client = TestClient::uninitialized(server, revision);
         let result = client.request("initialize", params).await.unwrap();
         assert_eq!(result["capabilities"]["logging"], json!({}), "{revision}");
+    }
+}
+
+/// List the items, and log.
+fn logged_list(ctx: &Context) -> Vec<ResourceLink> {
+    ctx.warning("listing");
+    Vec::new()
+}
+
+/// An item.
+#[resource("test://item/{id}", list = logged_list)]
+fn item(id: u32) -> String {
+    id.to_string()
+}
+
+/// Complete, and log.
+fn logged_completion(ctx: &Context, _value: &str) -> Vec<String> {
+    ctx.warning("completing");
+    Vec::new()
+}
+
+/// Greet.
+#[prompt]
+fn greeting(#[arg(complete = logged_completion)] name: String) -> String {
+    name
+}
+
+#[tokio::test]
+async fn servers_whose_list_or_completion_logs_declare_logging() {
+    for server in [Server::empty("logs", "1.0.0").with::<item>(), Server::empty("logs", "1.0.0").with::<greeting>()] {
+        let mut client = TestClient::uninitialized(server, Revision::V2025_11_25);
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let result = client.request("initialize", params).await.unwrap();
+        assert_eq!(result["capabilities"]["logging"], json!({}));
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
         SessionInfo, Slot,
     },
     handler::ClientInfo,
+    registry::ListSet,
     revision,
     stdx::Mutex,
 };
@@ -36,9 +37,9 @@ pub(super) struct SessionRecord {
     /// The time at which the session was last renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) renewed: Option<Timestamp>,
-    /// Whether the server declared in `initialize` that its lists may change.
-    #[serde(default)]
-    pub(super) announces_changes: bool,
+    /// The lists whose changes the server declared in `initialize` that it announces, as bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lists: Option<u8>,
     /// Whether the server declared in `initialize` that it sends log messages.
     #[serde(default)]
     pub(super) declares_logging: bool,
@@ -105,7 +106,7 @@ impl SessionRecord {
             principal: session.info.principal.as_deref().map(str::to_owned),
             server: server.to_owned(),
             peer,
-            announces_changes: session.subscriber.is_some(),
+            lists: session.subscriber.as_ref().map(|subscriber| subscriber.lists.0),
             declares_logging: session.declares_logging,
             ..Self::default()
         }
@@ -119,7 +120,8 @@ impl SessionRecord {
             capabilities: self.capabilities.as_str().into(),
             principal: self.principal.as_deref().map(Into::into),
         };
-        let declared = Declared { announces_changes: self.announces_changes, logging: self.declares_logging };
+        let lists = self.lists.map(|lists| ListSet(lists).and(ListSet::ALL));
+        let declared = Declared { lists, logging: self.declares_logging };
         let session = engine.restore_session(info, declared);
         adopt(&session, self.roots, self)();
         // This process may have missed changes since the session was opened.

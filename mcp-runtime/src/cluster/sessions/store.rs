@@ -496,7 +496,11 @@ mod tests {
             let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), interval));
             let store = SessionStore::new(replica, interval * 60, interval, 1);
             let (subscriptions, mut session) = (Arc::<Subscriptions>::default(), Session::for_test());
-            let subscriber = Subscriber::of_session(&subscriptions, &session.outbox, revision::newest_handshake());
+            let subscriber = Subscriber::of_session(
+                &subscriptions,
+                &session.outbox,
+                ListSet::listed_in(revision::newest_handshake()),
+            );
             session.subscriber = Some(subscriber);
             let session = Arc::new(session);
             let stored = store.create("id", &session, "peer".to_owned()).await.unwrap().unwrap();

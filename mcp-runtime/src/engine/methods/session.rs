@@ -61,9 +61,9 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     };
     let engine = request.engine();
     engine.start_background();
-    let announces_changes = engine.announces_changes();
-    let declared =
-        Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
+    let (offered, announces_changes) = (request.registry.capabilities(), engine.announces_changes());
+    let lists = announces_changes.then(|| offered.lists().and(ListSet::listed_in(dialect)));
+    let declared = Declared { lists, logging: offered.logging || announces_changes };
     let capabilities = capabilities.map_or("{}", RawJson::text).into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
     let session = engine.open_session(

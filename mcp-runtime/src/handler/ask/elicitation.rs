@@ -2,6 +2,7 @@
 
 use std::{
     marker::PhantomData,
+    net::Ipv6Addr,
     sync::{Arc, LazyLock},
 };
 
@@ -17,7 +18,7 @@ use crate::{
     error::{Fault, RequiredElicitation},
     handler::schema::Violation,
     jsonrpc::write::plain,
-    loopback::is_loopback,
+    loopback::{is_loopback, without_port},
     random,
     revision::{Feature, Features, encode::Object},
     stdx::debug,
@@ -392,16 +393,35 @@ fn check_url(url: &str) -> Result<(), Fault> {
     let (scheme, rest) = parts.unwrap_or_default();
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let is_http = scheme.eq_ignore_ascii_case("http");
-    let expected = if authority.is_empty() || !(is_http || scheme.eq_ignore_ascii_case("https")) {
-        "an absolute URL such as `https://…`"
-    } else if authority.contains('@') {
-        "a URL without a user name or password"
-    } else if is_http && !is_loopback(authority) {
-        "`https`, because only pages on the user's own machine may use `http`"
-    } else {
-        return Ok(());
-    };
+    let expected =
+        if !is_authority(authority) || !has_valid_escapes(rest) || !(is_http || scheme.eq_ignore_ascii_case("https")) {
+            "an absolute URL such as `https://…`"
+        } else if authority.contains('@') {
+            "a URL without a user name or password"
+        } else if is_http && !is_loopback(authority) {
+            "`https`, because only pages on the user's own machine may use `http`"
+        } else {
+            return Ok(());
+        };
     Err(Fault::internal(format!("the user cannot open `{url}`, expected {expected}")))
+}
+
+/// Returns whether a text is a host with an optional port.
+fn is_authority(text: &str) -> bool {
+    let text = text.rsplit('@').next().unwrap_or_default();
+    let host = without_port(text);
+    let port = text[host.len()..].trim_start_matches(':');
+    let is_host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        None => !host.is_empty() && !host.contains([':', '[', ']']),
+    };
+    is_host && (port.is_empty() || port.parse::<u16>().is_ok())
+}
+
+/// Returns whether each `%` is followed by two hexadecimal digits.
+fn has_valid_escapes(text: &str) -> bool {
+    let is_hex = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    text.split('%').skip(1).all(|rest| rest.get(..2).is_some_and(is_hex))
 }
 
 /// A form that the user fills in: a struct that derives [`Elicit`](derive@crate::Elicit).

@@ -97,6 +97,8 @@ pub struct SampleToolResult {
     pub tool_use_id: String,
     /// The content for the model.
     pub content: Vec<Content>,
+    /// The structured result. Values other than objects are sent since revision 2026-07-28.
+    pub structured: Option<Value>,
     /// Whether the tool failed.
     pub is_error: bool,
     /// The members of `_meta`.
@@ -107,7 +109,7 @@ impl SampleToolResult {
     /// Creates the result of a tool call.
     pub fn new(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
         let content = vec![content.into()];
-        Self { tool_use_id: tool_use_id.into(), content, is_error: false, meta: Map::new() }
+        Self { tool_use_id: tool_use_id.into(), content, structured: None, is_error: false, meta: Map::new() }
     }
 
     /// Creates the result of a tool call that failed.
@@ -228,6 +230,10 @@ impl SampleContent {
                 object.string("type", "tool_result");
                 object.string("toolUseId", &result.tool_use_id);
                 array(object.key("content"), &result.content, |out, block| encode::content(out, features, block));
+                let is_sent = |value: &&Value| value.is_object() || features.has(Feature::StructuredAnyValue);
+                if let Some(value) = result.structured.as_ref().filter(is_sent) {
+                    plain(object.key("structuredContent"), value);
+                }
                 if result.is_error {
                     plain(object.key("isError"), &true);
                 }
@@ -275,7 +281,8 @@ from_contents!(
     SampleToolResult => ToolResult
 );
 
-/// Checks that each tool call has its result in the next message, and that a message with results has no other content.
+/// Checks that each tool call is made by the assistant, has an id of its own and its result in the next message, and that a
+/// message with results has no other content.
 ///
 /// See [Tool use and result balance](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance).
 pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault> {
@@ -301,10 +308,14 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
         if let [id, ..] = *unanswered {
             return Err(Fault::internal(format!("the tool call `{id}` has no result in the next message")));
         }
-        unanswered.extend(content.iter().filter_map(|content| match content {
-            SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
-            _ => None,
-        }));
+        for content in content {
+            let SampleContent::ToolUse(SampleToolUse { id, .. }) = content else { continue };
+            if *role != Role::Assistant || unanswered.contains(&&**id) {
+                let expected = "expected a message of the assistant and an id of its own";
+                return Err(Fault::internal(format!("the tool call `{id}` is invalid: {expected}")));
+            }
+            unanswered.push(id);
+        }
     }
     match *unanswered {
         [id, ..] => Err(Fault::internal(format!("the tool call `{id}` has no result in the next message"))),

@@ -82,14 +82,18 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
     if values.peek().is_none() {
         return true;
     }
-    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+    let ranges = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let matching = ranges.filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
-        let (range_kind, range_subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
+        let (range_kind, range_subtype) = parts.next()?.split_once('/')?;
+        let matches = |range: &str, value: &str| range == "*" || range.eq_ignore_ascii_case(value);
         let is_excluded =
             parts.any(|part| matches!(part.to_ascii_lowercase().as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
-        let matches = |range: &str, value: &str| range == "*" || range.eq_ignore_ascii_case(value);
-        !is_excluded && matches(range_kind, kind) && matches(range_subtype, subtype)
-    })
+        let precision = (range_kind != "*", range_subtype != "*");
+        (matches(range_kind, kind) && matches(range_subtype, subtype)).then_some((precision, !is_excluded))
+    });
+    // The most precise range decides.
+    matching.max().is_some_and(|(_, is_accepted)| is_accepted)
 }
 
 /// Returns whether `Content-Type` declares the body to be JSON in UTF-8.
@@ -152,6 +156,10 @@ mod tests {
             (Some("application/json, text/event-stream"), true, true),
             (Some("text/event-stream;q=0.5, Application/JSON;q=1"), true, true),
             (Some("application/*, text/event-stream;q=0"), true, false),
+            (Some("application/json;q=0, */*"), false, true),
+            (Some("*/*, text/event-stream;q=0"), true, false),
+            (Some("text/*;q=0, text/event-stream, */*;q=0"), false, true),
+            (Some("*/*;q=0, application/*"), true, false),
             (Some("text/html"), false, false),
             (Some(""), false, false),
         ] {

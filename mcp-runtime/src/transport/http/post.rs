@@ -206,7 +206,10 @@ fn acknowledge(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
             let fault = Fault::InsufficientScope { required: exchange.source.demanded_scopes() };
             return authorization::insufficient_scope(endpoint, &exchange.source, replace_with_error(b"", &fault));
         }
-        _ => {}
+        Some(class) => {
+            return response::invalid_request(response::stateless_status(Some(class)), "the notification was rejected");
+        }
+        None => {}
     }
     if exchange.session.is_none() && exchange.outcome.is_response {
         let why = "unexpected response: the server sends no requests outside a session";

@@ -1,6 +1,6 @@
 use std::{
     convert::Infallible,
-    future::pending,
+    future::{pending, ready},
     io,
     sync::Arc,
     task::{Context, Poll},
@@ -171,7 +171,14 @@ impl HttpService {
     where
         R: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
     {
-        Box::pin(self.cors.layer(Handler(handle)).call(request))
+        // The layer answers preflight requests itself.
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::OPTIONS
+            && let Err(rejection) = guard::check(&parts, self.endpoint.options())
+        {
+            return Box::pin(ready(Ok(*rejection)));
+        }
+        Box::pin(self.cors.layer(Handler(handle)).call(Request::from_parts(parts, body)))
     }
 
     /// Begins the response to a request, as far as nothing has to be awaited.

@@ -36,7 +36,8 @@ impl SessionCopy {
     }
 
     fn start(backend: &Arc<Flaky>, subscriptions: &Arc<Subscriptions>, mut session: Session) -> Self {
-        let subscriber = Subscriber::of_session(subscriptions, &session.outbox, revision::newest_handshake());
+        let subscriber =
+            Subscriber::of_session(subscriptions, &session.outbox, ListSet::listed_in(revision::newest_handshake()));
         subscriber.ready();
         subscriber.subscribe_resource("a:b", &|_| true).unwrap();
         session.subscriber = Some(subscriber);

@@ -124,7 +124,7 @@ impl ResourceUrl {
         let uri = check_url("resource identifier", text)?;
         let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority().map_or("", |it| it.as_str()));
         let path = uri.path_and_query().map_or("", |path| path.as_str()).trim_start_matches('/');
-        let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+        let path = if path.is_empty() || path.starts_with('?') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { text: text.to_owned(), origin: format!("{scheme}://{authority}"), path })
     }
 
@@ -170,6 +170,8 @@ mod tests {
         for (resource, expected) in [
             ("https://mcp.example.com", "https://mcp.example.com/.well-known/oauth-protected-resource"),
             ("https://mcp.example.com/", "https://mcp.example.com/.well-known/oauth-protected-resource"),
+            ("https://a.example/?team=1", "https://a.example/.well-known/oauth-protected-resource?team=1"),
+            ("https://a.example?team=1", "https://a.example/.well-known/oauth-protected-resource?team=1"),
             ("https://mcp.example.com/mcp", "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"),
             ("https://a.example:8443/b/mcp/", "https://a.example:8443/.well-known/oauth-protected-resource/b/mcp/"),
             ("https://a.example/mcp?team=1", "https://a.example/.well-known/oauth-protected-resource/mcp?team=1"),
