@@ -30,6 +30,10 @@ use crate::{
 /// and annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle
 /// declares that its lists can change, and notifies clients of changes. Calls in flight are not affected.
 ///
+/// A session is notified only of the kinds of functions that the server had when the session was opened, since these are what
+/// the server declared to it. To notify sessions of the first tool, resource or prompt, register one that is disabled with
+/// [`Server::with_disabled`](crate::Server::with_disabled).
+///
 /// If several processes share a [backend](crate::Server::backend), the clients of all of them are notified. Functions,
 /// however, are added, removed, enabled and disabled only in this process: make such a change in all of them.
 ///
