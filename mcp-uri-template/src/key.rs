@@ -14,8 +14,7 @@ pub fn check_meta_key(key: &str) -> Result<(), &'static str> {
     let labels: Vec<_> = key.split_once('/').map(|(prefix, _)| prefix.split('.').collect()).unwrap_or_default();
     let is_name = |label: &&str| ["mcp", "modelcontextprotocol"].iter().any(|name| label.eq_ignore_ascii_case(name));
     // Revision 2025-06-18 reserves prefixes in which a label follows the name; later ones, those whose second label is the name.
-    let has_name = |labels: &[&str]| labels.iter().any(|label| is_name(&label));
-    if labels.get(1).is_some_and(is_name) || labels.split_last().is_some_and(|(_, labels)| has_name(labels)) {
+    if labels.get(1).is_some_and(is_name) || labels.iter().rev().skip(1).any(is_name) {
         return Err(
             "prefixes with the label `mcp` or `modelcontextprotocol` in second place, or before another label, \
                     are reserved for the protocol",
