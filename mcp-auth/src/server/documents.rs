@@ -45,8 +45,9 @@ const MIN_LIFETIME: Duration = Duration::from_secs(60);
 const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The time for which a failure is remembered, so that requests do not become a flood towards another host.
-const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
+/// The time after a failure for which a URL is not requested again, so that requests do not become a flood towards another
+/// host.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 
 /// The minimum age of keys that are fetched again because an assertion names another one.
 pub(super) const MIN_KEY_AGE: Duration = Duration::from_secs(60);
@@ -74,8 +75,9 @@ struct Cache<T> {
 
 struct State<T> {
     known: LruCache<String, Known<T>>,
-    /// Separate, so that invented clients do not evict documents: errors, and until when they are remembered.
-    failed: LruCache<String, (OAuthError, f64)>,
+    /// Until when URLs are not requested again. Separate, so that invented clients do not evict documents. The errors are
+    /// not kept: clients forget their credentials after `invalid_client`, and the document may have been corrected.
+    failed: LruCache<String, f64>,
     /// Held by the request that fetches a document.
     turns: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
 }
@@ -167,7 +169,7 @@ impl Documents {
                     state.known.pop(id);
                     OAuthError::invalid_client(cache.unusable)
                 };
-                state.failed.put(id.to_owned(), (unusable.clone(), now + FAILURE_LIFETIME.as_secs_f64()));
+                state.failed.put(id.to_owned(), now + FAILURE_PAUSE.as_secs_f64());
                 state.stale(id, now).ok_or(unusable)
             }
         }
@@ -188,13 +190,17 @@ impl<T> Cache<T> {
 
 impl<T: Clone> State<T> {
     /// Returns what is known, unless it is to be fetched.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if nothing is known, and it is too early to fetch it again.
     fn cached(&mut self, id: &str, now: f64, newer_than: f64) -> Option<Result<T, OAuthError>> {
         let is_fresh = |known: &&Known<T>| now < known.until && known.fetched >= newer_than;
         if let Some(known) = self.known.get(id).filter(is_fresh) {
             return Some(Ok(known.value.clone()));
         }
-        let (error, _) = self.failed.get(id).filter(|(_, until)| now < *until)?.clone();
-        Some(self.stale(id, now).ok_or(error))
+        self.failed.get(id).filter(|until| now < **until)?;
+        Some(self.stale(id, now).ok_or_else(OAuthError::unavailable))
     }
 
     /// Returns what is to be fetched again, but not too old.
@@ -329,8 +335,8 @@ mod tests {
     }
 
     #[test]
-    fn documents_and_failures_are_used_until_they_end() {
-        let (until, unavailable) = (10.0, OAuthError::unavailable());
+    fn documents_are_used_until_they_end_and_after_failures() {
+        let until = 10.0;
         let stale = until + MAX_STALE.as_secs_f64();
         for (failed_until, now, expected) in [
             (0.0, 0.0, Some(Ok(1))),
@@ -338,12 +344,12 @@ mod tests {
             (30.0, until, Some(Ok(1))),
             (30.0, 30.0, None),
             (stale + 30.0, stale - 1.0, Some(Ok(1))),
-            (stale + 30.0, stale, Some(Err(unavailable.clone()))),
+            (stale + 30.0, stale, Some(Err(OAuthError::unavailable()))),
         ] {
             let cache = Cache::new("unusable");
             let mut state = cache.lock();
             state.known.put("a".to_owned(), Known { value: 1, fetched: 0.0, until });
-            state.failed.put("a".to_owned(), (unavailable.clone(), failed_until));
+            state.failed.put("a".to_owned(), failed_until);
             assert_eq!(state.cached("a", now, 0.0), expected, "{failed_until} {now}");
         }
     }
