@@ -53,7 +53,7 @@ impl OAuthError {
         let mut response = reply::json(self.status, &body);
         reply::set_nonce(&mut response, self.dpop_nonce.as_deref().cloned());
         match self.status {
-            StatusCode::UNAUTHORIZED => reply::set(&mut response, header::WWW_AUTHENTICATE, "Basic"),
+            StatusCode::UNAUTHORIZED => reply::set(&mut response, header::WWW_AUTHENTICATE, r#"Basic realm="clients""#),
             // Within the time in which a refresh may be repeated.
             StatusCode::SERVICE_UNAVAILABLE => reply::set(&mut response, header::RETRY_AFTER, "5"),
             StatusCode::TOO_MANY_REQUESTS => reply::set(&mut response, header::RETRY_AFTER, "60"),

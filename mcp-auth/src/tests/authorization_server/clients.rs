@@ -128,7 +128,7 @@ async fn a_registered_client_logs_in_with_its_secret_and_another_port() {
         let response = world.send("POST", "/token", &[("authorization", &authorization)], &body).await;
         assert_eq!(response.status, status, "{authorization} {response:?}");
         if status == 401 {
-            assert_eq!(response.header("www-authenticate"), "Basic");
+            assert_eq!(response.header("www-authenticate"), r#"Basic realm="clients""#);
         } else {
             assert!(response.json()["refresh_token"].is_string());
         }
