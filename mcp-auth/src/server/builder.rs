@@ -252,6 +252,10 @@ impl AuthorizationServerBuilder {
     }
 
     /// Sets whether clients can register dynamically, which is deprecated since 2026-07-28. Default: `true`.
+    ///
+    /// A registration expires an hour after it was made, but 90 days, or the [`login_lifetime`](Self::login_lifetime) if that
+    /// is longer, after each approval. Since this time is not known in advance, the response states none
+    /// (`client_secret_expires_at` is 0): a client registers again when the server no longer knows it.
     pub fn registration(mut self, is_enabled: bool) -> Self {
         self.options.registration = is_enabled;
         self

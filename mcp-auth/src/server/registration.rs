@@ -67,6 +67,8 @@ pub(super) async fn register(server: &Inner, body: &[u8], sender: Sender<'_>) ->
     }
     if let Some(secret) = secret {
         response["client_secret"] = json!(secret);
+        // It expires with the registration, which each approval prolongs. A client would register again at a stated time,
+        // and its users would log in again, although the registration may remain valid for months.
         response["client_secret_expires_at"] = json!(0);
     }
     Ok(reply::json(StatusCode::CREATED, &response))
