@@ -223,7 +223,7 @@ fn check_request(
     let to_client =
         |error| Rejection::Redirect { redirect_uri: redirect.to_owned(), state: state.clone(), error, is_trusted };
     if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
-        return Err(to_user("invalid_request", "The `state` of the request is too long."));
+        return Err(to_client(OAuthError::new("invalid_request", "`state` is too long")));
     }
     let (challenge, key, scopes) = request.map_err(to_client)?;
     let (client, redirect_uri) = (client.id.clone(), redirect.to_owned());
