@@ -107,7 +107,7 @@ impl Jwk {
     /// Returns why the key cannot verify signatures.
     pub(crate) fn parse(key: &Map<String, Value>) -> Result<Self, &'static str> {
         let text = |name: &str| key.get(name).and_then(Value::as_str);
-        if key.contains_key("d") || key.contains_key("k") {
+        if !Self::is_public(key) {
             return Err("the key is not public");
         }
         if text("use").is_some_and(|purpose| purpose != "sig") {
@@ -130,6 +130,11 @@ impl Jwk {
             parsed.algorithm = Some(algorithm.ok_or("the algorithm does not fit the type of the key")?);
         }
         Ok(parsed)
+    }
+
+    /// Returns whether a key contains neither a private nor a symmetric key.
+    pub(crate) fn is_public(key: &Map<String, Value>) -> bool {
+        !key.contains_key("d") && !key.contains_key("k")
     }
 
     /// Returns whether the key verifies signatures of this algorithm.

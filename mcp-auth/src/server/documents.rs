@@ -20,7 +20,7 @@ use crate::{
     JwkSet,
     clock::Clock,
     fetch::{FetchError, Fetcher},
-    jose::Algorithm,
+    jose::{Algorithm, Jwk},
     json::{excerpt, parse_object},
     shares::{Peer, Shares},
     url::SecureUrl,
@@ -124,7 +124,7 @@ impl Documents {
     ///
     /// Returns an error if they are not available, or if none can verify an assertion.
     pub(super) async fn keys(&self, url: &SecureUrl, peer: Peer, newer_than: f64) -> Result<Arc<JwkSet>, OAuthError> {
-        self.get(&self.keys, url, peer, newer_than, |body| JwkSet::parse(body).map(Arc::new)).await
+        self.get(&self.keys, url, peer, newer_than, parse_keys).await
     }
 
     async fn get<T: Clone>(
@@ -242,7 +242,7 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
     if text("client_id") != Some(id) {
         return Err("`client_id` is not the URL of the document".to_owned());
     }
-    if document.contains_key("client_secret") {
+    if document.contains_key("client_secret") || document.contains_key("client_secret_expires_at") {
         return Err("the document contains a secret".to_owned());
     }
     let authentication = match text("token_endpoint_auth_method") {
@@ -272,10 +272,20 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
 /// Returns the keys of a document: either a key set, or its URL.
 fn keys(document: &Map<String, Value>) -> Result<ClientKeys, String> {
     match (document.get("jwks"), document.get("jwks_uri")) {
-        (Some(keys), None) => Ok(ClientKeys::Fixed(Arc::new(JwkSet::parse(keys.to_string().as_bytes())?))),
+        (Some(keys), None) => Ok(ClientKeys::Fixed(parse_keys(keys.to_string().as_bytes())?)),
         (None, Some(Value::String(url))) => Ok(ClientKeys::At(document_url(url, ALLOWS_ADDRESSES)?)),
         _ => Err("the document has not exactly one of `jwks` and `jwks_uri`".to_owned()),
     }
+}
+
+/// Parses the keys of a client. If one is not public, everyone could act in the name of the client.
+fn parse_keys(text: &[u8]) -> Result<Arc<JwkSet>, String> {
+    let set = parse_object(text)?;
+    let mut keys = set.get("keys").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
+    if !keys.all(Jwk::is_public) {
+        return Err("a key of the client is not public".to_owned());
+    }
+    JwkSet::parse(text).map(Arc::new)
 }
 
 #[cfg(test)]
@@ -299,6 +309,7 @@ mod tests {
             (json!({"client_id": "https://app.example/other.json"}), Some("`client_id` is not the URL")),
             (json!({"client_id": null}), Some("`client_id` is not the URL")),
             (json!({"client_secret": "x"}), Some("contains a secret")),
+            (json!({"client_secret_expires_at": 0}), Some("contains a secret")),
             (json!({"client_name": null}), Some("no `client_name`")),
             (json!({"client_name": " "}), Some("no `client_name`")),
             (json!({"token_endpoint_auth_method": "client_secret_jwt"}), Some("not supported")),
@@ -311,7 +322,9 @@ mod tests {
             ),
             (signed(json!({"jwks_uri": "http://keys.example/jwks"})), Some("is not secure")),
             (signed(json!({"jwks": {"keys": []}})), Some("none of 0 keys")),
-            (signed(json!({"jwks": {"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}})), Some("none of 1 keys")),
+            (signed(json!({"jwks": {"keys": [{"kty": "RSA"}]}})), Some("none of 1 keys")),
+            (signed(json!({"jwks": {"keys": [key, {"kty": "oct", "k": "c2VjcmV0"}]}})), Some("not public")),
+            (signed(json!({"jwks": {"keys": [key, {"kty": "EC", "d": "AA"}]}})), Some("not public")),
             (
                 signed(json!({"jwks": {"keys": [key]}, "token_endpoint_auth_signing_alg": "HS256"})),
                 Some("`token_endpoint_auth_signing_alg` is not supported"),

@@ -322,6 +322,17 @@ async fn published_keys_are_cached_and_fetched_again_if_an_assertion_names_anoth
     assert_eq!((revoke(&old).await, revoke(&new).await, fetched()), (401, 200, 5));
 }
 
+#[tokio::test]
+async fn published_keys_that_are_not_all_public_are_refused() {
+    let (world, signer) = (World::new().await, Signer::p256("key"));
+    let mut keys = jwks(&[&signer, &Signer::p256("other")]);
+    keys["keys"][1]["d"] = json!("AA");
+    let (_host, id) = host_of_keys(Arc::new(std::sync::Mutex::new(Some(keys)))).await;
+    let assertion = sign(&signer, &id, &json!({"exp": now() + 600}));
+    let body = form(&[("client_assertion_type", TYPE), ("client_assertion", &assertion), ("token", "x")]);
+    assert_eq!(world.send("POST", "/revoke", &[], &body).await.status, 401);
+}
+
 /// A stranger names unknown keys while all requests of its address wait.
 #[tokio::test]
 async fn known_keys_remain_in_use_while_they_cannot_be_fetched_again() {
