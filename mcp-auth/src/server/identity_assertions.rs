@@ -88,6 +88,10 @@ async fn verify(server: &Inner, client: &Client, text: &str) -> Result<Map<Strin
     if text("jti").is_empty() {
         return Err(invalid("it has no `jti`"));
     }
+    // Even if another claim identifies users.
+    if text("sub").is_empty() {
+        return Err(invalid("it has no `sub`"));
+    }
     let latest = server.clock.unix() + MAX_LIFETIME + LEEWAY;
     if claims.get("exp").and_then(Value::as_f64).is_none_or(|expires| expires > latest) {
         return Err(invalid("it expires later than in an hour"));

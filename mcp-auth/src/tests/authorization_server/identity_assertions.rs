@@ -96,6 +96,25 @@ async fn the_only_audience_may_be_a_list_and_the_clock_of_the_provider_may_be_ah
 }
 
 #[tokio::test]
+async fn an_assertion_has_a_subject_even_if_another_claim_identifies_users() {
+    let world = World::new().await;
+    world.provider(|provider| provider.subject_claim = "oid");
+    let world = world.replica(RESOURCE, [7; 32], enabled).await;
+    for (subject, user, expected) in [
+        (json!("pairwise"), json!("ada"), None),
+        (json!("pairwise"), Value::Null, Some("it names no user")),
+        (Value::Null, json!("ada"), Some("it has no `sub`")),
+        (json!(""), json!("ada"), Some("it has no `sub`")),
+        (json!(1), json!("ada"), Some("it has no `sub`")),
+    ] {
+        let assertion = sign(&world, &json!({"sub": subject, "oid": user}));
+        let response = present(&world, &assertion, &[]).await.json();
+        let description = expected.map(|expected| format!("the assertion is not accepted: {expected}"));
+        assert_eq!(response["error_description"].as_str(), description.as_deref(), "{subject} {user}");
+    }
+}
+
+#[tokio::test]
 async fn each_refusal_of_an_assertion_says_why() {
     let world = World::with(|builder| enabled(builder).admit(|claims| claims["email"] != "eve@example.com")).await;
     let valid = |changes: Value| sign(&world, &changes);
@@ -121,7 +140,7 @@ async fn each_refusal_of_an_assertion_says_why() {
         ("no expiry", valid(json!({"exp": null})), "it does not expire"),
         ("expired", valid(json!({"exp": now() - 61})), "the token has expired"),
         ("too long", valid(json!({"exp": now() + 4000})), "it expires later than in an hour"),
-        ("no user", valid(json!({"sub": null})), "it names no user"),
+        ("no subject", valid(json!({"sub": null})), "it has no `sub`"),
         ("a machine", valid(json!({"sub": "client:robot"})), "it names no user"),
         (
             "bound to a key",
