@@ -53,7 +53,8 @@ impl Audience {
 /// the path `/` of an URL without one, as many clients write them. Other texts are compared exactly.
 fn same_resource(resource: &str, audience: &str) -> bool {
     let is_same = |(left, right): (SecureUrl, SecureUrl)| {
-        left.identifies_same(&right) && left.uri().query() == right.uri().query()
+        let (uri, other) = (left.uri(), right.uri());
+        left.identifies_same(&right) && uri.path() == other.path() && uri.query() == other.query()
     };
     resource == audience || SecureUrl::parse(resource).ok().zip(SecureUrl::parse(audience).ok()).is_some_and(is_same)
 }
@@ -75,6 +76,8 @@ mod tests {
             (&with_path, json!("api://notes"), true),
             (&with_path, json!("https://mcp.example.com/mcp/"), false),
             (&with_path, json!("https://mcp.example.com/MCP"), false),
+            (&with_path, json!("https://mcp.example.com/%6dcp"), false),
+            (&with_path, json!("https://mcp.example.com/a/../mcp"), false),
             (&with_path, json!("https://mcp.example.com"), false),
             (&with_path, json!("https://mcp.example.com/mcp?a"), false),
             (&with_path, json!([]), false),

@@ -60,15 +60,15 @@ impl SecureUrl {
     }
 
     /// Returns whether both URLs identify the same resource: scheme and host are compared without case, a default port
-    /// and an empty path are added, and the query is ignored.
+    /// and an empty path are added, paths are normalized, and the query is ignored.
     pub(crate) fn identifies_same(&self, other: &Self) -> bool {
         self.normal_parts() == other.normal_parts()
     }
 
-    fn normal_parts(&self) -> (bool, String, Option<u16>, &str) {
+    fn normal_parts(&self) -> (bool, String, Option<u16>, String) {
         let default = if self.is_https() { 443 } else { 80 };
         let host = self.uri.host().unwrap_or_default().to_ascii_lowercase();
-        (self.is_https(), host, self.uri.port_u16().or(Some(default)), self.uri.path())
+        (self.is_https(), host, self.uri.port_u16().or(Some(default)), normal_path(self.uri.path()))
     }
 }
 
@@ -76,6 +76,34 @@ impl fmt::Display for SecureUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Decodes unreserved characters of a path, writes other encoded bytes in upper case, and removes `.` and `..`.
+///
+/// See [RFC 3986, 6.2.2](https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2).
+fn normal_path(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut decoded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2).unwrap_or(("", part));
+        match u8::from_str_radix(code, 16).map(char::from) {
+            Ok(char) if char.is_ascii_alphanumeric() || "-._~".contains(char) => decoded.push(char),
+            _ => decoded.extend(["%", &code.to_ascii_uppercase()]),
+        }
+        decoded.push_str(rest);
+    }
+    let mut segments = Vec::new();
+    for segment in decoded.split('/').skip(1) {
+        if segment == ".." {
+            segments.pop();
+        } else if segment != "." {
+            segments.push(segment);
+        }
+    }
+    if (decoded.ends_with("/.") || decoded.ends_with("/..")) && !segments.is_empty() {
+        segments.push("");
+    }
+    format!("/{}", segments.join("/"))
 }
 
 /// Returns whether nothing but a port follows the host, and the port is a number. The parser of [`Uri`] accepts other
@@ -136,6 +164,17 @@ mod tests {
             ("https://a.example/x?y", "https://a.example/x", true),
             ("https://a.example/x", "https://a.example/x/", false),
             ("https://a.example/x", "https://a.example/X", false),
+            ("https://a.example/%7ex%c3%bc", "https://a.example/~x%C3%BC", true),
+            ("https://a.example/x%2fy", "https://a.example/x/y", false),
+            ("https://a.example/x%3b", "https://a.example/x;", false),
+            ("https://a.example/%25%37", "https://a.example/%257", true),
+            ("https://a.example/x%", "https://a.example/x", false),
+            ("https://a.example/./x/y/%2e%2E/z", "https://a.example/x/z", true),
+            ("https://a.example/../x/.", "https://a.example/x/", true),
+            ("https://a.example/x/y/..", "https://a.example/x/", true),
+            ("https://a.example/x/..", "https://a.example", true),
+            ("https://a.example/x//..", "https://a.example/x/", true),
+            ("https://a.example/x/...", "https://a.example/", false),
             ("https://a.example/x", "https://a.example:444/x", false),
             ("http://localhost/x", "https://localhost/x", false),
         ] {

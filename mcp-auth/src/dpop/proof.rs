@@ -63,7 +63,8 @@ impl Proof {
         if self.text("htm") != Some(method.as_str()) {
             return Err("the proof is for another method");
         }
-        let stated = self.text("htu").and_then(|stated| SecureUrl::parse(stated).ok());
+        // A fragment is ignored like a query, as RFC 9449, 4.3 says.
+        let stated = self.text("htu").and_then(|stated| SecureUrl::parse(stated.split('#').next()?).ok());
         if !stated.is_some_and(|stated| stated.identifies_same(url)) {
             return Err("the proof is for another URL");
         }

@@ -129,6 +129,7 @@ async fn each_refusal_of_a_proof_says_why() {
         (with(json!({"htm": null})), "the proof is for another method"),
         (with(json!({"htu": "https://mcp.example.com/other"})), "the proof is for another URL"),
         (with(json!({"htu": "https://evil.example/mcp"})), "the proof is for another URL"),
+        (with(json!({"htu": "https://evil.example/mcp#https://mcp.example.com/mcp"})), "the proof is for another URL"),
         (with(json!({"htu": "http://127.0.0.1:3000/mcp"})), "the proof is for another URL"),
         (with(json!({"htu": null})), "the proof is for another URL"),
         (with(json!({"ath": null})), "the proof is for another token"),
@@ -154,6 +155,9 @@ async fn each_refusal_of_a_proof_says_why() {
         ("2", json!({"iat": now - 50})),
         ("3", json!({"iat": now + 50})),
         ("4", json!({"htu": "HTTPS://MCP.example.com:443/mcp?query"})),
+        ("5", json!({"htu": "https://mcp.example.com/mcp#fragment"})),
+        ("6", json!({"htu": "https://mcp.example.com/mcp?query#fragment"})),
+        ("7", json!({"htu": "https://mcp.example.com/./a/../%6dcp"})),
     ] {
         assert_eq!(setup.refusal(&token, &[&setup.proof(&token, id, changes)]).await, None, "{id}");
     }
