@@ -364,6 +364,12 @@ impl AuthorizationServerBuilder {
     }
 
     #[cfg(test)]
+    pub(crate) fn without_scopes(mut self) -> Self {
+        self.options.scopes.clear();
+        self
+    }
+
+    #[cfg(test)]
     pub(crate) fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -405,7 +411,8 @@ impl AuthorizationServerBuilder {
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());
         let jwt = Jwt::unbound(issuer, Keys::Shared(Arc::clone(&keys) as _), clock.clone());
-        let mut jwt = jwt.resource(resource.clone()).require_at_jwt();
+        // A token without scopes may contain a `scp` of the provider.
+        let mut jwt = jwt.resource(resource.clone()).require_at_jwt().scope_claim("scope");
         let mut proofs = None;
         if let Some(dpop) = dpop {
             jwt = jwt.dpop(dpop.clone())?;

@@ -105,7 +105,7 @@ impl Grant {
         let is_same = token.generation + 1 == self.generation
             && self.client == client.id
             && self.key.as_deref() == key
-            && answer.tokens["scope"] == scopes.join(" ");
+            && answer.tokens["scope"].as_str().unwrap_or_default() == scopes.join(" ");
         is_same.then(|| answer.tokens.clone())
     }
 
@@ -247,6 +247,13 @@ pub(super) const BINDINGS: [&str; 3] = [GRANT, ASSERTIONS, "jti"];
 pub(super) const GRANT: &str = "grant";
 pub(super) const ASSERTIONS: &str = "assertions";
 
+/// Returns the `scope` of a response or a token. It is absent without scopes, since its grammar requires at least one.
+///
+/// See [RFC 6749, 3.3](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
+pub(super) fn scope(scopes: &[String]) -> Option<String> {
+    (!scopes.is_empty()).then(|| scopes.join(" "))
+}
+
 /// Signs an access token, which is bound by a claim with an identifier, and to the key with a thumbprint.
 pub(super) async fn access_token(
     server: &Inner,
@@ -265,12 +272,16 @@ pub(super) async fn access_token(
         "aud": options.resource,
         "sub": subject,
         "client_id": client.id,
-        "scope": scopes.join(" "),
         "iat": now as u64,
         "exp": expires as u64,
         "jti": random::token()?,
     });
     token.extend(own.as_object().cloned().unwrap_or_default());
+    // A claim of the provider must not take its place.
+    match scope(scopes) {
+        Some(scope) => token.insert("scope".to_owned(), json!(scope)),
+        None => token.remove("scope"),
+    };
     if let Some((claim, id)) = bound {
         token.insert(claim.to_owned(), json!(id));
     }

@@ -44,11 +44,14 @@ async fn describe(server: &Inner, client: &Client, token: &str) -> Result<Option
         });
         return Ok(found.map(|grant| {
             let expires = now + grants::lifetime(server, &grant).as_secs_f64();
-            let (issuer, scope) = (&server.options.issuer, grant.scopes.join(" "));
-            json!({
-                "active": true, "iss": issuer, "sub": grant.subject, "client_id": grant.client, "scope": scope,
+            let mut description = json!({
+                "active": true, "iss": server.options.issuer, "sub": grant.subject, "client_id": grant.client,
                 "exp": expires as u64,
-            })
+            });
+            if let Some(scope) = grants::scope(&grant.scopes) {
+                description["scope"] = json!(scope);
+            }
+            description
         }));
     }
     let Some(claims) = verified_claims(server, token).await else { return Ok(None) };
@@ -64,7 +67,9 @@ async fn describe(server: &Inner, client: &Client, token: &str) -> Result<Option
         description["cnf"] = confirmation.clone();
     }
     for name in CLAIMS {
-        description[name] = claims.get(name).cloned().unwrap_or_default();
+        if let Some(claim) = claims.get(name) {
+            description[name] = claim.clone();
+        }
     }
     Ok(Some(description))
 }

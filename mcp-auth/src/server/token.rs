@@ -254,10 +254,13 @@ async fn respond(
 }
 
 fn response(server: &Inner, token: &str, scopes: &[String], key: Option<&str>) -> Value {
-    json!({
+    let mut response = json!({
         "access_token": token,
         "token_type": if key.is_some() { "DPoP" } else { "Bearer" },
         "expires_in": server.options.access_token_lifetime.as_secs(),
-        "scope": scopes.join(" "),
-    })
+    });
+    if let Some(scope) = grants::scope(scopes) {
+        response["scope"] = json!(scope);
+    }
+    response
 }

@@ -9,7 +9,7 @@ use mcp_runtime::{
 use serde_json::{Value, json};
 
 use super::{ISSUER, World, form};
-use crate::{UpstreamTokenError, UpstreamTokens, tests::bearer};
+use crate::{UpstreamTokenError, UpstreamTokens, jose::Jws, tests::bearer};
 
 #[tokio::test]
 async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
@@ -65,6 +65,27 @@ async fn a_client_revokes_its_own_tokens_only() {
         assert_eq!(refreshed.json()["error"], "invalid_grant");
         assert_eq!(revoke("app", token).await, 200);
     }
+}
+
+/// A list of scopes has at least one. Claims of the provider do not take their place.
+#[tokio::test]
+async fn what_is_issued_without_scopes_has_no_member_for_them() {
+    let world = World::with(|builder| builder.without_scopes().claims(["scope", "scp"])).await;
+    world.provider(|provider| provider.claims = json!({"scope": "notes:admin", "scp": "notes:admin"}));
+    let own = [("client_id", "web"), ("client_secret", "a web secret")];
+    let tokens = world.exchange(&world.code(&own[..1]).await, &own).await.json();
+    let text = |name: &str| tokens[name].as_str().unwrap();
+    let claims = Jws::parse(text("access_token")).unwrap().claims().unwrap();
+    assert_eq!((tokens.get("scope"), claims.get("scope"), &claims["scp"]), (None, None, &json!("notes:admin")));
+    let identity = bearer(&world.server, text("access_token")).await.unwrap();
+    assert_eq!(identity.scopes().next(), None);
+    for token in [text("access_token"), text("refresh_token")] {
+        let described = world.send("POST", "/introspect", &[], &form(&[own[0], own[1], ("token", token)])).await.json();
+        assert_eq!((&described["active"], described.get("scope")), (&json!(true), None), "{described}");
+    }
+    let refresh = [("grant_type", "refresh_token"), own[0], own[1], ("refresh_token", text("refresh_token"))];
+    let (first, repeated) = (world.token(&refresh).await, world.token(&refresh).await);
+    assert_eq!((first.status, first.json().get("scope"), repeated.body), (200, None, first.body));
 }
 
 #[tokio::test]
