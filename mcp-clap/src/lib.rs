@@ -109,7 +109,8 @@ const MAX_PROCESSES: usize = 16;
 ///
 /// A program with an option `--mcp` of its own can no longer be called with it as the first argument.
 ///
-/// The exit code is 0 when stdin has ended, and 1 if the server cannot be built or a stream fails.
+/// The exit code is 0 when stdin has ended, 1 if the server cannot be built or a stream fails, and 2 if other arguments follow
+/// `--mcp`.
 #[track_caller]
 pub fn serve_if_asked(command: impl FnOnce() -> Command) {
     if is_asked() {

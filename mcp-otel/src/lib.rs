@@ -53,8 +53,9 @@ pub use trace::{headers, layer};
 ///
 /// # Errors
 ///
-/// Returns an error if an environment variable is invalid, or names an exporter or protocol whose feature is not enabled,
-/// and if the address for Prometheus is not available.
+/// Returns an error if an exporter, protocol, propagator, endpoint or address for Prometheus is invalid or not available, if
+/// the feature of an exporter or protocol is not enabled, or if a variable names a file with a certificate or key. The SDK
+/// replaces other invalid values, such as an unknown sampler, by its defaults.
 pub fn from_env() -> Result<Otel, Error> {
     let exporters = Exporters::of("METRICS")?;
     Ok(Otel {

@@ -1,8 +1,8 @@
 //! The pages of [MCP Apps](https://modelcontextprotocol.io/extensions/apps/overview): what identifies them, the origins that
 //! they may use, and their text, into which the files beside them are bundled.
 //!
-//! The macro `#[ui]` of `mcp-runtime` bundles pages at compile time. A server that `cargo mcp dev` has started bundles them
-//! whenever they are read.
+//! The macro `#[ui]` of `mcp-runtime` bundles pages at compile time. A debug build that `cargo mcp dev` has started bundles
+//! them whenever they are read.
 
 mod bundle;
 mod policy;

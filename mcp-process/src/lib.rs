@@ -6,7 +6,7 @@
 //! - A process that the program leaves behind with stdout or stderr open is killed on Unix about one second after the program has ended,
 //!   and the result is what was read until then.
 //! - A call that is cancelled or exceeds its timeout kills the program, on Unix with its process group.
-//! - While the program runs, the lines that it writes to stderr are progress of the call: the number of lines so far, and the first
+//! - While the program runs, the lines that it writes to stderr are progress of the call: the number of lines so far that are not empty, and the first
 //!   1,024 bytes of the newest line as the message, without escape sequences and control characters. There is no total, since only
 //!   the program knows the meaning of numbers in its lines. Of lines within [`Context::PROGRESS_INTERVAL`], only the last one is sent.
 //!   `\r` ends a line, too, but programs that draw a progress bar usually do so in a terminal only. The client receives these lines

@@ -206,7 +206,7 @@ impl Upstream {
 
     /// Connects, and adds the entries of the upstream to a server. Their names begin with `prefix` and `_`, their URIs with
     /// `prefix` and `+`, and the URIs of pages with `ui://`, `prefix` and `+`. An empty prefix leaves all of them as they are, for a
-    /// server in front of a single upstream, and a server without [`instructions`](Server::instructions) then has those of the upstream.
+    /// server in front of a single upstream, and a server without [`instructions`](Server::instructions) then takes over those that the upstream has now.
     ///
     /// If the upstream is unavailable, the server starts without its entries, and adds them later.
     ///

@@ -60,7 +60,7 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// The URL is invalid, or no server responds.
+    /// The URL is invalid, no server responds, or the server rejects the connection, for example because of the password.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder(url).connect().await
     }
@@ -136,7 +136,7 @@ impl RedisBuilder {
     ///
     /// # Errors
     ///
-    /// The URL or an option is invalid, or no server responds.
+    /// The URL or an option is invalid, no server responds, or the server rejects the connection.
     pub async fn connect(self) -> Result<Redis, Error> {
         if self.prefix.contains(['{', '}']) {
             let reason = "would decide where a cluster stores all keys";

@@ -45,7 +45,8 @@ impl Server {
     ///
     /// Only events whose target is in a crate that defines annotated functions are forwarded, since events of other
     /// libraries may contain what clients must not see. [`forward_log_targets`](Self::forward_log_targets) adds
-    /// targets. If the operator sets `RUST_LOG`, events that it excludes are not forwarded either.
+    /// targets. With the subscriber of `main!` and `#[server]`, events that a valid `RUST_LOG` excludes are not
+    /// forwarded either.
     ///
     /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`forward_log_layer`](crate::forward_log_layer) in
     /// a subscriber of your own.

@@ -31,7 +31,10 @@ const NPX: &str = "npx";
 /// environment, and the headers and the stored token for its URL. They are passed in a file that only you can read, which
 /// is deleted when the Inspector ends. Requires Node.js 22.19 or newer.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("revision", |arg| arg.help("Connect with or without a session, as this protocol revision does")),
+    mut_arg("connect_timeout", |arg| arg.hide(true)),
+    after_help = "\
 Examples:
   cargo mcp inspect notes
   cargo mcp inspect https://example.com/mcp

@@ -20,7 +20,7 @@ use crate::{
 /// Remove a server from the configuration of clients
 ///
 /// Only the entry is removed: comments, order and line endings are preserved, and a file that the installation created
-/// is kept. An entry that `--force` replaced is not restored; the backup next to the file contains it.
+/// is kept. An entry that `--force` replaced is not restored; the backup that `install --force` printed contains it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

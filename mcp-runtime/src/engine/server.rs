@@ -50,7 +50,8 @@ pub(crate) struct Engine {
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
     pub(crate) profile: Profile,
-    #[cfg(feature = "sealed-state")]
+    /// What seals or keeps the states of requests between their rounds.
+    #[cfg(feature = "ask")]
     pub(super) round_states: Arc<super::client_requests::RoundStates>,
     /// The processes that share the backend. `None` if the author has not set a backend.
     replicas: Option<Arc<dyn Replicas>>,
@@ -81,6 +82,8 @@ impl Engine {
             name,
             replicas.clone(),
         );
+        #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
+        let round_states = super::client_requests::RoundStates::new(profile.limits.round_ttl);
         let telemetry = profile.telemetry.clone();
         let tasks = Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
         Self {
@@ -92,7 +95,7 @@ impl Engine {
             peer_rates: PeerRates::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
-            #[cfg(feature = "sealed-state")]
+            #[cfg(feature = "ask")]
             round_states: Arc::new(round_states),
             tasks: Arc::new(tasks),
             replicas,

@@ -30,7 +30,7 @@ pub(super) fn encode_function(out: &mut Vec<u8>, encoding: &Encoding, function: 
 fn tool(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: &ToolEntry) {
     let common = &entry.common;
     let mut object = Object::begin(out);
-    begin_entry(&mut object, encoding, function);
+    begin_entry(&mut object, encoding, &function.name, function.common());
     let listed = function.contract.with_schema(|schema| schema::listed(schema, function.schemas));
     write::plain(object.key("inputSchema"), &listed);
     if encoding.has(Feature::StructuredContent) {
@@ -88,7 +88,7 @@ fn hints(object: &mut Object<'_>, encoding: &Encoding, entry: &ToolEntry) {
 
 fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
     let mut object = Object::begin(out);
-    begin_entry(&mut object, encoding, function);
+    begin_entry(&mut object, encoding, &function.name, function.common());
     if !function.contract.arguments.is_empty() {
         let required = &function.contract.schema()["required"];
         encode::array(object.key("arguments"), &*function.contract.arguments, |out, argument| {
@@ -150,7 +150,8 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
 fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: &ResourceEntry) {
     let mut object = Object::begin(out);
     object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, &entry.uri);
-    begin_entry(&mut object, encoding, function);
+    let name = encode::display_name(encoding.dialect.features(), &function.name, entry.common.title.as_deref());
+    begin_entry(&mut object, encoding, name, function.common());
     object.optional("mimeType", entry.mime_type.as_deref());
     if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
         write::plain(object.key("size"), &size);
@@ -166,9 +167,8 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: 
 }
 
 /// Writes the members with which every element begins.
-fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, function: &Function) {
-    let common = function.common();
-    object.string("name", &function.name);
+fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, name: &str, common: &CommonEntry) {
+    object.string("name", name);
     encode::title(object, encoding.dialect.features(), common.title.as_deref());
     object.optional("description", Some(&*common.description).filter(|description| !description.is_empty()));
 }

@@ -163,7 +163,7 @@ pub(crate) fn resource_contents(
 /// Writes the members that `resources/list` and `resource_link` share.
 pub(crate) fn resource_link(object: &mut Object<'_>, features: Features, link: &ResourceLink) {
     object.string("uri", &link.uri);
-    object.string("name", &link.name);
+    object.string("name", display_name(features, &link.name, link.title.as_deref()));
     title(object, features, link.title.as_deref());
     object.optional("description", link.description.as_deref());
     object.optional("mimeType", link.mime_type.as_deref());
@@ -173,6 +173,11 @@ pub(crate) fn resource_link(object: &mut Object<'_>, features: Features, link: &
     annotations(object, features, &link.annotations);
     icons(object, features, &link.icons);
     meta(object, features, &link.meta);
+}
+
+/// Returns the `name` of a resource, which clients display in revisions without titles. No request refers to it.
+pub(crate) fn display_name<'a>(features: Features, name: &'a str, title: Option<&'a str>) -> &'a str {
+    title.filter(|_| !features.has(Feature::Titles)).unwrap_or(name)
 }
 
 fn link_as_text(link: &ResourceLink) -> String {

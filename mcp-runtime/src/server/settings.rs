@@ -256,7 +256,8 @@ impl Server {
         pub fn session_rates(self, rates: SessionRates) { self.profile.limits.rates = rates }
 
         /// Sets how long calls in flight may continue after the client disconnects or the server is shut down, and, over
-        /// HTTP, running tasks after the shutdown. The default is 5 seconds.
+        /// HTTP, running tasks after the shutdown. The default is 5 seconds. A client of stdio that closes stdin and then
+        /// sends SIGTERM, as the official SDKs do after 2 seconds, does not wait any longer: its calls end at once.
         ///
         /// ```
         /// # use std::time::Duration;

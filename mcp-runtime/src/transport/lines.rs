@@ -55,6 +55,7 @@ where
         reader,
         writer,
         polls_stop: false,
+        is_stopped: false,
         deadline: None,
     };
     let result = poll_fn(|cx| transport.poll(cx, stop.as_mut(), runtime_turn.as_mut())).await;
@@ -77,6 +78,8 @@ struct LineTransport<R, W> {
     /// Registering signal handlers takes a considerable part of the startup time. If the client's first request has
     /// already arrived and calls no function, it is answered before the handlers are registered.
     polls_stop: bool,
+    /// Whether the stop signal has been received.
+    is_stopped: bool,
     /// The end of the grace period for calls in flight. Set when reading has ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -92,11 +95,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         loop {
             if self.polls_stop {
                 // `stop` wakes this task, but streams that are always ready would keep this loop running.
-                if self.deadline.is_none()
+                if !self.is_stopped
                     && iterations.is_multiple_of(ITERATIONS_PER_STOP_POLL)
                     && stop.as_mut().poll(cx).is_ready()
                 {
-                    self.start_grace();
+                    self.is_stopped = true;
+                    match &mut self.deadline {
+                        // The client has closed stdin and does not wait any longer.
+                        Some(deadline) => deadline.as_mut().reset(tokio::time::Instant::now()),
+                        None => self.start_grace(),
+                    }
                 }
                 iterations += 1;
             }
@@ -460,7 +468,7 @@ impl WriteBuffer {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::{sync::Arc, task::Waker};
 
     use super::*;
 
@@ -478,6 +486,29 @@ mod tests {
 
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Wait for ever.
+    #[crate::tool]
+    async fn waits() {
+        std::future::pending().await
+    }
+
+    /// A client closes stdin, waits for a while, and then sends a signal.
+    #[tokio::test(start_paused = true)]
+    async fn a_signal_after_the_end_of_the_input_ends_the_calls() {
+        let server = crate::Server::empty("waiting", "1.0.0").with::<waits>().build().unwrap();
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let call =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"waits","_meta":{meta}}}}}"#);
+        for (signal_after, expected) in [(2, 2), (60, 5)] {
+            let (started, mut output) = (tokio::time::Instant::now(), Vec::new());
+            let stop = tokio::time::sleep(Duration::from_secs(signal_after));
+            let connection = Connection::new(Arc::clone(server.engine()));
+            serve(connection, call.as_bytes(), &mut output, stop).await.unwrap();
+            assert_eq!(started.elapsed().as_secs(), expected);
+            assert!(String::from_utf8(output).unwrap().contains(r#""error""#));
         }
     }
 

@@ -296,7 +296,8 @@ fn one_of(items: &[&str]) -> String {
     format!("one of {}", listed.join(", "))
 }
 
-/// Returns the name that is closest to `word`, if at most a third of its characters, and at most four, differ.
+/// Returns the name that is closest to `word`, if at most a third of its characters, rounded up, and at most four
+/// differ.
 ///
 /// Ignores ASCII case and the difference between `-` and `_`. Words longer than 64 characters have no suggestion, and
 /// only the first of many names are considered.

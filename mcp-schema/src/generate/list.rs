@@ -41,7 +41,7 @@ pub enum SchemaProfile {
     /// | --- | --- |
     /// | an optional argument or field, which may be `null` | `anyOf` of its schema and `null`, with the description in both |
     /// | an argument that clients mirror in a header | its schema without `null`, as the specification demands |
-    /// | several types | `anyOf`; `type` is never an array |
+    /// | several types | `anyOf` |
     /// | `additionalProperties: false` | not listed; unknown arguments are still rejected |
     /// | `additionalProperties: true` | `additionalProperties: {}`, or not listed next to `properties` |
     /// | `oneOf` | `anyOf` |

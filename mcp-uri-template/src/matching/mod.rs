@@ -11,7 +11,8 @@ use crate::{
 /// The longest URI that can match a template, in bytes.
 pub const MAX_URI_LENGTH: usize = 1 << 16;
 
-/// Matches a URI against a template and returns the values of the variables, in the order of the template.
+/// Matches a URI against a template and returns the values of the variables. Those of named expressions are in
+/// the order of the URI, all others in the order of the template.
 ///
 /// Values are percent-decoded. Variables of named expressions (`{?a}`, `{&a}`, `{;a}`) may be absent and appear in any
 /// order; all other variables must have a value that is not empty. If a URI can be split in several ways, the earlier

@@ -207,10 +207,13 @@ fn answers_to_forms_with_a_schema_are_checked() {
 #[test]
 fn sampling_results_are_decoded() {
     let result = SampleRequest::new("a")
-        .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","_meta":{"a/d":3},"more":1}"#)
+        .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"content_filter","_meta":{"a/d":3},"more":1}"#)
         .unwrap();
     assert_eq!(Value::from(result.meta.clone()), json!({ "a/d": 3 }));
-    assert_eq!((result.role, &*result.model, result.stop_reason.as_deref()), (Role::Assistant, "m", Some("endTurn")));
+    assert_eq!(
+        (result.role, &*result.model, result.stop_reason.as_deref()),
+        (Role::Assistant, "m", Some("content_filter"))
+    );
     assert_eq!(result.text(), "Paris");
     let result = SampleRequest::new("a")
         .read(

@@ -261,14 +261,16 @@ async fn a_second_get_replaces_the_first() {
     for (_, endpoint) in serve_each(HttpOptions::default().keep_alive(Duration::from_millis(10))).await {
         let session = endpoint.session("2025-11-25").await;
         let mut first = endpoint.open(&session.get()).await;
-        assert!(first.event().await.unwrap().is_comment);
+        assert_eq!(first.event().await.unwrap().data, "");
         let mut second = endpoint.open(&session.get()).await;
+        assert_eq!(second.event().await.unwrap().data, "");
         for _ in 0..3 {
             assert!(second.event().await.unwrap().is_comment);
             assert!(first.event().await.expect("the first stream ended").is_comment);
         }
         // Closing a stream that was replaced does not affect the others.
         let mut third = endpoint.open(&session.get()).await;
+        assert_eq!(third.event().await.unwrap().data, "");
         drop(first);
         for _ in 0..3 {
             assert!(third.event().await.unwrap().is_comment);

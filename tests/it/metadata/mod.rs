@@ -279,6 +279,40 @@ async fn titles_are_listed_where_the_revision_has_them() {
     }
 }
 
+/// Without titles, clients display the name, which no request refers to.
+#[tokio::test]
+async fn resources_are_named_by_their_titles_in_revisions_without_titles() {
+    /// A fixed resource.
+    #[resource("test://fixed", title = "Fixed")]
+    fn fixed() -> &'static str {
+        "fixed"
+    }
+
+    /// A resource with listed ones.
+    #[resource("test://item/{id}", title = "Item", list = items)]
+    fn item(id: u32) -> String {
+        id.to_string()
+    }
+
+    fn items() -> Vec<ResourceLink> {
+        vec![ResourceLink::new("test://item/1", "one").with_title("One")]
+    }
+
+    for revision in Revision::ALL {
+        let mut client = Server::empty("names", "1.0.0").with::<fixed>().with::<item>().test_client(revision);
+        let has_titles = ![Revision::V2024_11_05, Revision::V2025_03_26].contains(&revision);
+        for (method, member, names) in [
+            ("resources/list", "resources", [("fixed", "Fixed"), ("one", "One")].as_slice()),
+            ("resources/templates/list", "resourceTemplates", &[("item", "Item")]),
+        ] {
+            let listed = client.request(method, json!({})).await.unwrap();
+            let found: Vec<_> = listed[member].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+            let expected: Vec<_> = names.iter().map(|(name, title)| if has_titles { name } else { title }).collect();
+            assert_eq!(found, expected, "{revision} {method}");
+        }
+    }
+}
+
 #[test]
 fn priorities_are_numbers_from_0_to_1() {
     for (priority, expected) in

@@ -29,7 +29,10 @@ use crate::{
 
 /// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]
-#[command(after_help = include_str!("help.txt").trim_end())]
+#[command(
+    mut_arg("revision", |arg| arg.help("Check only this protocol revision [default: all]")),
+    after_help = include_str!("help.txt").trim_end()
+)]
 pub(crate) struct Args {
     /// Package of this workspace or URL [default: the only server here]
     server: Option<String>,

@@ -37,9 +37,8 @@ use crate::{
 ///
 /// Clients stay connected: they talk to a proxy, which forwards messages to the newest build, replays their
 /// `initialize` request to it, and notifies them of changed lists. Calls in flight get a grace period. While the source
-/// does not compile, the last successful build keeps serving. Files of pages need no build: they are read when a client
-/// reads the page. The proxy speaks JSON-RPC on stdin and stdout, for
-/// clients that start the server themselves, or streamable HTTP with `--http`. Connections of the HTTP+SSE transport of
+/// does not compile, the last successful build keeps serving. Without `--release`, files of pages need no build: they
+/// are read when a client reads the page. The proxy speaks JSON-RPC on stdin and stdout, for clients that start the server themselves, or streamable HTTP with `--http`. Connections of the HTTP+SSE transport of
 /// 2024-11-05 do not survive a restart.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help.txt").trim_end())]

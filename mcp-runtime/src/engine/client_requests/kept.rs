@@ -1,7 +1,6 @@
 //! Keeps the state of requests between their rounds in memory, and gives the client its id.
 //!
-//! Without the feature `sealed-state`, the next round arrives on the same connection, so the state need not leave the
-//! process.
+//! Without the feature `sealed-state`, the next round arrives in the same process, so the state need not leave it.
 
 use std::{
     collections::VecDeque,
@@ -13,16 +12,16 @@ use std::{
 use super::state::{RequestState, check_size, json};
 use crate::{engine::request::params::invalid_request_state, error::Fault, random, stdx::Mutex};
 
-/// The maximum number of states of a connection. Beyond it, the oldest one is dropped, and its request must begin
+/// The maximum number of states of a server. Beyond it, the oldest one is dropped, and its request must begin
 /// again.
 const MAX_STATES: usize = 1024;
-/// The maximum size in bytes of the states of a connection, treated like their number.
+/// The maximum size in bytes of the states of a server, treated like their number.
 const MAX_BYTES: usize = 4 << 20;
 
 /// The longest time to live, which keeps the arithmetic of times within its range.
 const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// The states of the requests of a connection.
+/// The states of the requests of a server.
 #[derive(Debug)]
 pub(crate) struct KeptStates {
     kept: Mutex<Kept>,
@@ -88,7 +87,7 @@ impl KeptStates {
     pub(super) fn open(&self, binding: &[u8; 32], id: &str) -> Result<RequestState, Fault> {
         let kept = self.kept.lock();
         let Some(state) = kept.states.iter().find(|state| state.id == id) else {
-            return Err(invalid_request_state("unknown, or of another connection"));
+            return Err(invalid_request_state("unknown"));
         };
         if state.expires <= Instant::now() {
             return Err(invalid_request_state("expired"));

@@ -63,7 +63,7 @@ pub(in crate::engine) fn requester(
     let principal = request.principal().map(Into::into);
     let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };
     engine.start_background();
-    let states = request.connection.round_states();
+    let states = &request.engine().round_states;
     let responses = request.params.input_responses()?.map_or("{}", RawJson::text);
     let responses = raw::members(responses).map(|(key, response)| (key.into_owned(), response.to_owned())).collect();
     let state = request.params.request_state()?.map(|state| states.open(&binding.digest(), &state)).transpose()?;

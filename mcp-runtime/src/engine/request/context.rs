@@ -12,8 +12,6 @@ use super::{
     params::Params,
     source::{MirroredFields, RequestSource, SenderAccess, VisibleTo, check_scopes},
 };
-#[cfg(feature = "ask")]
-use crate::engine::client_requests::RoundStates;
 use crate::{
     auth::{Identity, Scopes},
     engine::{
@@ -54,9 +52,6 @@ pub(crate) struct ConnectionContext {
     /// The messages for other replicas that must be sent before the transmission is answered. Contains at most one
     /// message for each message of a transmission.
     pub(crate) outgoing: Mutex<Vec<SessionMessage>>,
-    /// The states of the requests of the connection between their rounds.
-    #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
-    pub(crate) round_states: OnceLock<Arc<RoundStates>>,
 }
 
 impl ConnectionContext {
@@ -79,8 +74,6 @@ impl ConnectionContext {
             is_stdio: false,
             clock: Clock::new(now),
             outgoing: Mutex::default(),
-            #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
-            round_states: OnceLock::new(),
         }
     }
 
@@ -91,15 +84,6 @@ impl ConnectionContext {
             Some(source) => source.principal(),
             None => self.engine.profile.local_identity.as_ref().map(|identity| identity.principal()),
         }
-    }
-
-    /// Returns what seals or keeps the states of requests between their rounds.
-    #[cfg(feature = "ask")]
-    pub(crate) fn round_states(&self) -> &Arc<RoundStates> {
-        #[cfg(feature = "sealed-state")]
-        return &self.engine.round_states;
-        #[cfg(not(feature = "sealed-state"))]
-        self.round_states.get_or_init(|| Arc::new(RoundStates::new(self.engine.profile.limits.round_ttl)))
     }
 
     /// Keeps a message for the other replicas, if they know the session.

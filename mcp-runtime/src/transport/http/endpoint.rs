@@ -216,12 +216,12 @@ impl Endpoint {
     /// Returns the configuration of a session's streams.
     pub(super) fn session_stream_config(&self, session: &Session) -> StreamConfig {
         let polling = session.info.dialect.has(Feature::StreamPolling);
-        StreamConfig { ids: true, primed: polling, polling, ..self.stream_config() }
+        StreamConfig { ids: true, polling, ..self.stream_config() }
     }
 
     /// Returns the configuration of streams without a session.
     pub(super) fn stream_config(&self) -> StreamConfig {
-        StreamConfig { ids: false, named: false, primed: false, polling: false, keep_alive: self.options().keep_alive }
+        StreamConfig { ids: false, named: false, polling: false, keep_alive: self.options().keep_alive }
     }
 
     /// Lets the readiness check fail, and waits for `delay`, in which load balancers notice it. All requests are still served.

@@ -14,11 +14,8 @@ use super::{
     peers::Peer,
     request::HttpRequestSource,
     response::{self, HttpResponse, Rejection},
-    session::{ActiveSession, HttpSession, Lookup},
-    sse::{
-        body::{StreamConfig, parse_event_id},
-        events::Resumption,
-    },
+    session::{ActiveSession, Lookup},
+    sse::{body::parse_event_id, events::Resumption},
 };
 use crate::{
     counters::Counter,
@@ -199,7 +196,7 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> R
     Ok(match session.resume(event).await {
         Ok(Resumption::Events(events)) => {
             endpoint.set_reading_session(Some(&session.session));
-            let config = stream_config(endpoint, request, &session);
+            let config = endpoint.session_stream_config(&session.session);
             let body = endpoint.sse_body(request, events, config, Counter::SessionStreams);
             response::events(body.active(Some(session)))
         }
@@ -208,13 +205,6 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> R
         Ok(Resumption::Unknown) => unknown_event(),
         Err(error) => response::overloaded_with(response::error_message(&error.into())),
     })
-}
-
-/// Returns how the response encodes its stream. If it resumes a stream, it starts with the id that the client has named:
-/// the client may lose the response before the next event, and some clients know only ids that the response contains.
-fn stream_config(endpoint: &Endpoint, request: &Parts, session: &HttpSession) -> StreamConfig {
-    let config = endpoint.session_stream_config(&session.session);
-    StreamConfig { primed: config.primed && request.headers.contains_key("last-event-id"), ..config }
 }
 
 fn unknown_event() -> HttpResponse {

@@ -34,9 +34,8 @@ pub(crate) struct StreamConfig {
     pub(crate) ids: bool,
     /// Whether events are named `message`, as revision 2024-11-05 requires.
     pub(crate) named: bool,
-    /// Whether the response starts with an event without a message, so that the client has an id from the start.
-    pub(crate) primed: bool,
-    /// Whether the client may be told when to reconnect, in an event without a message.
+    /// Whether clients expect events without a message: the response starts with one, so that the client has an id from the
+    /// start, and one may tell the client when to reconnect.
     pub(crate) polling: bool,
     pub(crate) keep_alive: Duration,
 }
@@ -129,7 +128,7 @@ impl SseBody {
         Self {
             at: events.start(),
             // The id of a stream that is about to be opened is not known yet.
-            primed: !config.primed || events.stream().is_none(),
+            primed: !config.polling || events.stream().is_none(),
             events,
             config,
             over: false,
@@ -198,7 +197,7 @@ impl SseBody {
         }
         loop {
             match self.events.poll_next(self.config.ids, cx) {
-                Poll::Ready(Some(StreamItem::Opened { .. })) if self.config.primed => {
+                Poll::Ready(Some(StreamItem::Opened { .. })) if self.config.polling => {
                     return Poll::Ready(Some(self.event(Some(self.at), b"")));
                 }
                 Poll::Ready(Some(StreamItem::Opened { .. })) => continue,
@@ -317,13 +316,7 @@ mod tests {
     /// Returns a response with a stream that does not end by itself, and without calls that end with it.
     fn body(shutdown: &watch::Receiver<ShutdownPhase>) -> SseBody {
         let stream = Arc::new(EventStream::new(1, Outbox::for_test(), false, &StreamMemory::default()));
-        let config = StreamConfig {
-            ids: true,
-            named: false,
-            primed: false,
-            polling: false,
-            keep_alive: Duration::from_secs(60),
-        };
+        let config = StreamConfig { ids: true, named: false, polling: false, keep_alive: Duration::from_secs(60) };
         SseBody::new(Box::new(LocalEvents::new(&stream, 0)), config, shutdown.clone())
     }
 

@@ -23,6 +23,9 @@ use crate::{
 pub(crate) const MAX_LOGGED_MESSAGES: usize = 256;
 /// The maximum number of bytes in the log of one stream. Long responses are kept beyond it.
 pub(crate) const MAX_LOGGED_BYTES: usize = 1 << 20;
+/// How many times as many messages and bytes the log of one stream may have if they are requests and responses, without
+/// which calls would not end.
+const ESSENTIAL: usize = 4;
 /// The number of bytes that all streams of one server may keep for clients that may reconnect.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
@@ -233,26 +236,57 @@ impl Log {
         self.events.get(next).cloned()
     }
 
-    /// Drops the oldest written messages while the log or the shared memory exceeds its limit.
+    /// Drops the oldest written messages while the log or the shared memory exceeds its limit, notifications first.
     fn trim(&mut self) {
-        while self.exceeds_limit() {
-            match self.events.front() {
-                Some((number, line)) if *number < self.written => self.bytes.set(self.bytes.get() - line.len()),
-                _ => return,
-            }
-            self.events.pop_front();
+        while self.exceeds_limit(1) {
+            let is_full = self.memory.is_full() || self.exceeds_limit(ESSENTIAL);
+            let written = self.events.iter().take_while(|(number, _)| *number < self.written);
+            let oldest = written.enumerate().find(|(_, (_, line))| is_full || is_notification(line));
+            let Some(index) = oldest.map(|(index, _)| index) else { return };
+            let Some((_, dropped)) = self.events.remove(index) else { return };
+            self.bytes.set(self.bytes.get() - dropped.len());
         }
     }
 
-    fn exceeds_limit(&self) -> bool {
-        self.events.len() > MAX_LOGGED_MESSAGES
-            || (self.events.len() > 1 && (self.bytes.get() > MAX_LOGGED_BYTES || self.memory.is_full()))
+    /// Returns whether the log has more than some times the maximum.
+    fn exceeds_limit(&self, times: usize) -> bool {
+        self.events.len() > times * MAX_LOGGED_MESSAGES
+            || (self.events.len() > 1 && (self.bytes.get() > times * MAX_LOGGED_BYTES || self.memory.is_full()))
     }
+}
+
+/// Returns whether a message of this server is a notification.
+fn is_notification(line: &[u8]) -> bool {
+    line.starts_with(br#"{"jsonrpc":"2.0","method":"#)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The client may have lost all of them.
+    #[test]
+    fn requests_and_responses_stay_longer_than_notifications() {
+        const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#;
+        const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress"}"#;
+        let essential = |stream: &EventStream| {
+            let log = stream.log.lock();
+            (log.events.iter().filter(|(_, line)| !is_notification(line)).count(), log.events.len())
+        };
+        let stream = EventStream::new(1, Outbox::for_test(), true, &StreamMemory::default());
+        for (message, count, expected) in [
+            (QUESTION, 2, (2, 2)),
+            (NOTE, 1000, (2, MAX_LOGGED_MESSAGES)),
+            (QUESTION, 400, (402, 402)),
+            (QUESTION, 2000, (1024, 1024)),
+        ] {
+            for _ in 0..count {
+                stream.append(format!("{message}\n").as_bytes());
+                assert!(stream.after(stream.written()).is_some());
+            }
+            assert_eq!(essential(&stream), expected, "{count} times {message}");
+        }
+    }
 
     /// The client may have lost what earlier responses have carried.
     #[test]
@@ -285,7 +319,8 @@ mod tests {
         {
             let memory = StreamMemory { max, ..StreamMemory::default() };
             let stream = EventStream::new(1, Outbox::for_test(), true, &memory);
-            stream.append(format!("{}\n", "x".repeat(length)).repeat(count).as_bytes());
+            let line = format!("{}{}\n", r#"{"jsonrpc":"2.0","method":"#, "x".repeat(length));
+            stream.append(line.repeat(count).as_bytes());
             for at in 0..count as u64 {
                 assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1));
                 stream.carry(at);
