@@ -411,8 +411,7 @@ impl AuthorizationServerBuilder {
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());
         let jwt = Jwt::unbound(issuer, Keys::Shared(Arc::clone(&keys) as _), clock.clone());
-        // A token without scopes may contain a `scp` of the provider.
-        let mut jwt = jwt.resource(resource.clone()).require_at_jwt().scope_claim("scope");
+        let mut jwt = jwt.resource(resource.clone()).require_at_jwt();
         let mut proofs = None;
         if let Some(dpop) = dpop {
             jwt = jwt.dpop(dpop.clone())?;

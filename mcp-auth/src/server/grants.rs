@@ -277,11 +277,9 @@ pub(super) async fn access_token(
         "jti": random::token()?,
     });
     token.extend(own.as_object().cloned().unwrap_or_default());
-    // A claim of the provider must not take its place.
-    match scope(scopes) {
-        Some(scope) => token.insert("scope".to_owned(), json!(scope)),
-        None => token.remove("scope"),
-    };
+    // No claim of the provider takes its place.
+    token.retain(|claim, _| claim != "scope" && claim != "scp");
+    token.extend(scope(scopes).map(|scope| ("scope".to_owned(), json!(scope))));
     if let Some((claim, id)) = bound {
         token.insert(claim.to_owned(), json!(id));
     }

@@ -68,7 +68,18 @@ impl Connection {
             operation.set_dialect(dialect);
         }
         let registry = self.context.engine.registry();
-        let called = if registry.method(&message.method).is_some() {
+        let fallback = RequestDialect { dialect: self.default_dialect(), level: None };
+        let request = RequestContext {
+            connection: &self.context,
+            dialect: determined.as_ref().unwrap_or(&fallback),
+            params: &params,
+            id: &Id::of_notification(),
+            batch: None,
+            registry: &registry,
+            operation: &operation,
+        };
+        // To a sender that does not see it, the method does not exist.
+        let called = if registry.method(&message.method).is_some_and(|method| request.visible_to().sees(method)) {
             determined.and_then(|dialect| self.notify_method(&message.method, &params, &registry, &operation, dialect))
         } else {
             notify(&self.context, &message.method, &params);

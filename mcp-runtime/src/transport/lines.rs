@@ -101,9 +101,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                 {
                     self.is_stopped = true;
                     match &mut self.deadline {
-                        // The client has closed stdin and does not wait any longer.
-                        Some(deadline) => deadline.as_mut().reset(tokio::time::Instant::now()),
                         None => self.start_grace(),
+                        // The client has closed stdin and waits no longer for calls.
+                        Some(deadline) if self.connection.outbox().call_count() > 0 => {
+                            deadline.as_mut().reset(tokio::time::Instant::now());
+                        }
+                        Some(_) => {}
                     }
                 }
                 iterations += 1;

@@ -244,18 +244,20 @@ async fn rejected_notifications_have_an_error_status() {
         .visible_to(|_, entry| !entry.has_tag("hidden"));
     let endpoint = Endpoint::start(server, HttpOptions::default()).await;
     let without_id = |message: &mut Value| drop(message.as_object_mut().unwrap().remove("id"));
+    let other_version = |message: &mut Value| {
+        meta(message).insert("io.modelcontextprotocol/protocolVersion".to_owned(), json!("2099-01-01"));
+    };
     let note = || stateless("com.example/note", &json!({})).change(without_id);
     for (case, request, status) in [
         ("valid", note(), 202),
         ("unknown method", stateless("com.example/unknown", &json!({})).change(without_id), 202),
-        ("hidden method", stateless("com.example/hidden", &json!({})).change(without_id), 404),
+        ("hidden method", stateless("com.example/hidden", &json!({})).change(without_id), 202),
         (
-            "other version",
-            note().change(|message| {
-                meta(message).insert("io.modelcontextprotocol/protocolVersion".to_owned(), json!("2099-01-01"));
-            }),
-            400,
+            "hidden method of another version",
+            stateless("com.example/hidden", &json!({})).change(without_id).change(other_version),
+            202,
         ),
+        ("other version", note().change(other_version), 400),
         (
             "no capabilities",
             note().change(|message| drop(meta(message).remove("io.modelcontextprotocol/clientCapabilities"))),

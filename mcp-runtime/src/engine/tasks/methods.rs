@@ -209,7 +209,8 @@ fn decode_ttl(task: RawJson<'_>) -> Result<Option<Duration>, Fault> {
     }
     let Some(ttl) = task.member("ttl").filter(|ttl| !ttl.is_null()) else { return Ok(None) };
     let millis = ttl.text().parse().ok().filter(|millis: &f64| *millis >= 1.0 && millis.fract() == 0.0);
-    let millis = millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive number of milliseconds"))?;
+    let millis =
+        millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive whole number of milliseconds"))?;
     Ok(Some(Duration::from_millis(millis as u64)))
 }
 

@@ -37,14 +37,10 @@ pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), R
 
 /// Rejects a request because of its host or origin. The message for the client also says what allows the request.
 fn forbid(request: &Parts, what: &str, value: &str) -> Rejection {
-    let reason = reason_for(what, value);
+    let reason = format!("the {what} `{}` is not allowed", excerpt(value));
     log_rejection(request, &reason);
     let help = format!("help: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {}`", excerpt(value));
     Box::new(response::invalid_request(StatusCode::FORBIDDEN, &format!("{reason}\n{help}")))
-}
-
-fn reason_for(what: &str, value: &str) -> String {
-    format!("the {what} `{}` is not allowed", excerpt(value))
 }
 
 fn text_of(value: &HeaderValue) -> &str {
@@ -70,14 +66,7 @@ pub(super) fn needs_cors<B>(request: &Request<B>) -> bool {
 pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
     let (options, private_network) = (Arc::clone(options), Arc::clone(options));
     CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(move |origin, request| {
-            let is_allowed = is_allowed_origin(origin, &options);
-            // Preflight requests do not reach `check`, which logs all other requests.
-            if !is_allowed && request.method == Method::OPTIONS {
-                log_rejection(request, &reason_for("origin", text_of(origin)));
-            }
-            is_allowed
-        }))
+        .allow_origin(AllowOrigin::predicate(move |origin, _| is_allowed_origin(origin, &options)))
         // Allowed web pages may reach the server even if it is on the user's machine or private network.
         .allow_private_network(AllowPrivateNetwork::predicate(move |origin, _| {
             is_allowed_origin(origin, &private_network)

@@ -240,9 +240,9 @@ impl Log {
     fn trim(&mut self) {
         while self.exceeds_limit(1) {
             let is_full = self.memory.is_full() || self.exceeds_limit(ESSENTIAL);
-            let written = self.events.iter().take_while(|(number, _)| *number < self.written);
-            let oldest = written.enumerate().find(|(_, (_, line))| is_full || is_notification(line));
-            let Some(index) = oldest.map(|(index, _)| index) else { return };
+            let written = self.events.partition_point(|(number, _)| *number < self.written);
+            let oldest = self.events.iter().take(written).position(|(_, line)| is_notification(line));
+            let Some(index) = oldest.or((is_full && written > 0).then_some(0)) else { return };
             let Some((_, dropped)) = self.events.remove(index) else { return };
             self.bytes.set(self.bytes.get() - dropped.len());
         }
@@ -286,6 +286,12 @@ mod tests {
             }
             assert_eq!(essential(&stream), expected, "{count} times {message}");
         }
+        // Even if other streams use up the memory.
+        let memory = StreamMemory { max: 100, ..StreamMemory::default() };
+        let stream = EventStream::new(1, Outbox::for_test(), true, &memory);
+        stream.append(format!("{QUESTION}\n{NOTE}\n{NOTE}\n").as_bytes());
+        while stream.after(stream.written()).is_some() {}
+        assert_eq!(essential(&stream).0, 1);
     }
 
     /// The client may have lost what earlier responses have carried.
