@@ -287,7 +287,7 @@ mod tests {
             assert_eq!(essential(&stream), expected, "{count} times {message}");
         }
         // Even if other streams use up the memory.
-        let memory = StreamMemory { max: 100, ..StreamMemory::default() };
+        let memory = StreamMemory { max: 120, ..StreamMemory::default() };
         let stream = EventStream::new(1, Outbox::for_test(), true, &memory);
         stream.append(format!("{QUESTION}\n{NOTE}\n{NOTE}\n").as_bytes());
         while stream.after(stream.written()).is_some() {}
