@@ -10,22 +10,18 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+mod checks;
 mod expand;
-mod icon;
-mod key;
 mod matching;
 mod parse;
 mod part;
 mod percent;
 
+#[doc(hidden)]
+pub use self::checks::{ICON_SOURCE, check_key, check_meta_key, is_icon_size, is_icon_source};
 pub use self::{
     expand::expand,
     matching::{MAX_URI_LENGTH, matches},
     parse::{ParseError, parse},
     part::{Operator, Part},
-};
-#[doc(hidden)]
-pub use self::{
-    icon::{ICON_SOURCE, is_icon_size, is_icon_source},
-    key::{check_key, check_meta_key},
 };

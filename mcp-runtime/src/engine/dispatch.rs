@@ -85,6 +85,7 @@ impl Connection {
             notify(&self.context, &message.method, &params);
             Ok(())
         };
+        // The client learns only from the status, which is that of a mismatch for faults without a class.
         let fault = called.as_ref().err().map(|fault| fault.class().unwrap_or(FaultClass::Mismatch));
         let ending = match called {
             Ok(()) => Ending::Complete,

@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
     pub(crate) profile: Profile,
-    /// What seals or keeps the states of requests between their rounds.
+    /// Seals the states of requests between their rounds or, without the feature `sealed-state`, keeps them.
     #[cfg(feature = "ask")]
     pub(super) round_states: Arc<super::client_requests::RoundStates>,
     /// The processes that share the backend. `None` if the author has not set a backend.

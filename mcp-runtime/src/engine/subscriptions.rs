@@ -69,7 +69,7 @@ struct Index {
 pub(crate) struct Subscriber {
     server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
-    /// The lists of a session. None for a request.
+    /// The lists of a session. Empty for a request.
     pub(crate) lists: ListSet,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,

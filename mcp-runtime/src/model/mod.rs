@@ -142,13 +142,13 @@ impl Icon {
         Self { src: Cow::Borrowed(src), mime_type, sizes: Cow::Borrowed(sizes), theme }
     }
 
-    /// Returns the problem of an icon that is not valid.
-    pub(crate) fn problem(&self) -> Option<String> {
+    /// Returns the problem of an icon that is not valid. `owner` is empty or follows the word "icon", as in ` of the server`.
+    pub(crate) fn problem(&self, owner: &str) -> Option<String> {
         if !is_icon_source(&self.src) {
-            return Some(format!("invalid icon `{}`, expected {ICON_SOURCE}", excerpt(&self.src)));
+            return Some(format!("invalid icon `{}`{owner}, expected {ICON_SOURCE}", excerpt(&self.src)));
         }
         let size = self.sizes.iter().find(|size| !is_icon_size(size))?;
-        Some(format!("invalid size `{}` of an icon, expected one such as `48x48`, or `any`", excerpt(size)))
+        Some(format!("invalid size `{}` of an icon{owner}, expected one such as `48x48`, or `any`", excerpt(size)))
     }
 
     setters! {

@@ -221,7 +221,7 @@ pub(crate) fn title(object: &mut Object<'_>, features: Features, title: Option<&
 
 /// Writes the valid icons.
 pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon]) {
-    let mut icons = icons.iter().filter(|icon| icon.problem().is_none()).peekable();
+    let mut icons = icons.iter().filter(|icon| icon.problem("").is_none()).peekable();
     if icons.peek().is_none() || !features.has(Feature::Icons) {
         return;
     }

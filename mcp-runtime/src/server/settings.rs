@@ -110,7 +110,7 @@ impl Server {
     /// [`build`](Self::build) fails if the source is neither an `https:` URI nor a `data:` URI of an image in base64, or if a
     /// size is invalid.
     pub fn with_icon(mut self, icon: Icon) -> Self {
-        self.problems.extend(icon.problem().map(|problem| format!("icon of the server: {problem}")));
+        self.problems.extend(icon.problem(" of the server"));
         self.profile.identity.icons.push(icon);
         self
     }

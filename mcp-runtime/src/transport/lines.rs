@@ -502,9 +502,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_signal_after_the_end_of_the_input_ends_the_calls() {
         let server = crate::Server::empty("waiting", "1.0.0").with::<waits>().build().unwrap();
-        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-        let call =
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"waits","_meta":{meta}}}}}"#);
+        let call = call("waits");
         for (signal_after, expected) in [(2, 2), (60, 5)] {
             let (started, mut output) = (tokio::time::Instant::now(), Vec::new());
             let stop = tokio::time::sleep(Duration::from_secs(signal_after));
@@ -513,6 +511,35 @@ mod tests {
             assert_eq!(started.elapsed().as_secs(), expected);
             assert!(String::from_utf8(output).unwrap().contains(r#""error""#));
         }
+    }
+
+    /// Say something long.
+    #[crate::tool]
+    fn speaks() -> String {
+        "x".repeat(10_000)
+    }
+
+    /// The client reads slowly, and still reads after its signal.
+    #[tokio::test(start_paused = true)]
+    async fn a_signal_after_the_end_of_the_input_loses_no_response() {
+        let server = crate::Server::empty("speaking", "1.0.0").with::<speaks>().build().unwrap();
+        let call = call("speaks");
+        let (writer, mut reader) = tokio::io::duplex(100);
+        let connection = Connection::new(Arc::clone(server.engine()));
+        let stop = tokio::time::sleep(Duration::from_secs(1));
+        let read = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let mut text = String::new();
+            reader.read_to_string(&mut text).await.map(|_| text)
+        };
+        let (served, read) = tokio::join!(serve(connection, call.as_bytes(), writer, stop), read);
+        served.unwrap();
+        assert!(read.unwrap().len() > 10_000);
+    }
+
+    fn call(tool: &str) -> String {
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","_meta":{meta}}}}}"#)
     }
 
     #[test]

@@ -97,13 +97,13 @@ fn icons_that_clients_reject_are_reported_when_the_server_is_built() {
     ] {
         let error = Server::empty("icons", "1.0.0").with_icon(Icon::new(source)).check().unwrap_err();
         let expected = "expected an `https:` or a `data:image/…;base64,…` URI";
-        assert_eq!(error.problems(), [format!("icon of the server: invalid icon `{source}`, {expected}")]);
+        assert_eq!(error.problems(), [format!("invalid icon `{source}` of the server, {expected}")]);
     }
     let sizes = icon().with_size("large");
     let error = Server::empty("icons", "1.0.0").with_icon(sizes.clone()).check().unwrap_err();
-    let expected = "invalid size `large` of an icon, expected one such as `48x48`, or `any`";
-    assert_eq!(error.problems(), [format!("icon of the server: {expected}")]);
+    let expected = "expected one such as `48x48`, or `any`";
+    assert_eq!(error.problems(), [format!("invalid size `large` of an icon of the server, {expected}")]);
     let tool = ToolEntry::new("a", json!({"type": "object"}), async |_: Value, _: Context| ()).with_icon(sizes);
     let error = Server::empty("icons", "1.0.0").with_entry(tool).check().unwrap_err();
-    assert!(error.to_string().contains(expected), "{error}");
+    assert!(error.to_string().contains(&format!("invalid size `large` of an icon, {expected}")), "{error}");
 }

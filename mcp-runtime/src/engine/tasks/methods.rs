@@ -3,9 +3,7 @@
 
 use std::{
     future::ready,
-    pin::pin,
     sync::{Arc, OnceLock, Weak},
-    task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
@@ -369,7 +367,7 @@ pub(crate) type TaskWatch = JoinSet<()>;
 
 /// Prepares to notify a `subscriptions/listen` request of the current state of each task that its filter names, and of
 /// every change to it. Removes ids from the filter that belong to no task of the subscriber, or to one for whose results it
-/// lacks scopes. If the backend does not respond at once, as a shared one, such an id may stay, and causes no notifications.
+/// lacks scopes. With a shared backend, which would have to be awaited, such an id may stay, and causes no notifications.
 ///
 /// # Errors
 ///
@@ -384,10 +382,8 @@ pub(crate) fn watch<'a, 'b>(
     let mut keys = Vec::new();
     ids.retain(|id| {
         let Some(key) = store.key(&owner, id) else { return false };
-        let may_be_read = match pin!(store.load(&key)).poll(&mut TaskContext::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(task)) => task.is_some_and(|task| access.grants(&task.state.scopes)),
-            Poll::Ready(Err(_)) | Poll::Pending => true,
-        };
+        let may_be_read =
+            store.load_now(&key).is_none_or(|task| task.is_some_and(|it| access.grants(&it.state.scopes)));
         keys.extend(Some(key).filter(|_| may_be_read));
         may_be_read
     });

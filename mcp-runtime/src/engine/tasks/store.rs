@@ -6,10 +6,12 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -175,6 +177,18 @@ impl TaskStore {
         match self.read(key).await? {
             Some(task) => self.fail_if_lost(task, &mut HashSet::new()).await,
             None => Ok(None),
+        }
+    }
+
+    /// Loads a task without waiting. Returns `None` if the backend is shared, or fails.
+    pub(super) fn load_now(&self, key: &TaskKey) -> Option<Option<Task>> {
+        if self.replica.is_some() {
+            return None;
+        }
+        // The backend in memory responds at once.
+        match pin!(self.load(key)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(loaded) => loaded.ok(),
+            Poll::Pending => None,
         }
     }
 

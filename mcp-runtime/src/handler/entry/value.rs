@@ -132,7 +132,7 @@ macro_rules! listed_setters {
 
                     /// Adds an icon.
                     pub fn with_icon(self, icon: Icon) {
-                        self.common.problems.extend(icon.problem());
+                        self.common.problems.extend(icon.problem(""));
                         self.common.icons.to_mut().push(icon);
                     }
 

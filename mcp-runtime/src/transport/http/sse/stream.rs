@@ -23,9 +23,8 @@ use crate::{
 pub(crate) const MAX_LOGGED_MESSAGES: usize = 256;
 /// The maximum number of bytes in the log of one stream. Long responses are kept beyond it.
 pub(crate) const MAX_LOGGED_BYTES: usize = 1 << 20;
-/// How many times as many messages and bytes the log of one stream may have if they are requests and responses, without
-/// which calls would not end.
-const ESSENTIAL: usize = 4;
+/// The factor by which requests and responses, without which calls would not end, may exceed these limits.
+const ESSENTIAL_FACTOR: usize = 4;
 /// The number of bytes that all streams of one server may keep for clients that may reconnect.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
@@ -239,7 +238,7 @@ impl Log {
     /// Drops the oldest written messages while the log or the shared memory exceeds its limit, notifications first.
     fn trim(&mut self) {
         while self.exceeds_limit(1) {
-            let is_full = self.memory.is_full() || self.exceeds_limit(ESSENTIAL);
+            let is_full = self.memory.is_full() || self.exceeds_limit(ESSENTIAL_FACTOR);
             let written = self.events.partition_point(|(number, _)| *number < self.written);
             let oldest = self.events.iter().take(written).position(|(_, line)| is_notification(line));
             let Some(index) = oldest.or((is_full && written > 0).then_some(0)) else { return };
@@ -248,10 +247,10 @@ impl Log {
         }
     }
 
-    /// Returns whether the log has more than some times the maximum.
-    fn exceeds_limit(&self, times: usize) -> bool {
-        self.events.len() > times * MAX_LOGGED_MESSAGES
-            || (self.events.len() > 1 && (self.bytes.get() > times * MAX_LOGGED_BYTES || self.memory.is_full()))
+    /// Returns whether the log exceeds its limits multiplied by a factor, or the shared memory its own.
+    fn exceeds_limit(&self, factor: usize) -> bool {
+        self.events.len() > factor * MAX_LOGGED_MESSAGES
+            || (self.events.len() > 1 && (self.bytes.get() > factor * MAX_LOGGED_BYTES || self.memory.is_full()))
     }
 }
 
