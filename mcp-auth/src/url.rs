@@ -1,6 +1,9 @@
 //! Absolute URLs whose transport is secure.
 
-use std::fmt;
+use std::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
 use http::{Uri, uri::Authority};
 
@@ -27,8 +30,8 @@ impl SecureUrl {
         if authority.as_str().contains('@') {
             return Err(error("contains credentials"));
         }
-        if !has_valid_port(authority) {
-            return Err(error("has an invalid port"));
+        if !has_valid_address(authority) {
+            return Err(error("has an invalid host or port"));
         }
         match uri.scheme_str() {
             Some("https") => {}
@@ -106,16 +109,24 @@ fn normal_path(path: &str) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// Returns whether nothing but a port follows the host, and the port is a number. The parser of [`Uri`] accepts other
-/// text after the host, where browsers would find another host.
-pub(crate) fn has_valid_port(authority: &Authority) -> bool {
+/// Returns whether nothing but a port follows the host, the port is a number other than 0, and brackets contain an IPv6
+/// address. The parser of [`Uri`] accepts other text, where browsers would find another host.
+pub(crate) fn has_valid_address(authority: &Authority) -> bool {
     let port = authority.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
-    authority.as_str().strip_prefix(authority.host()) == Some(&port)
+    let host = authority.host();
+    authority.as_str().strip_prefix(host) == Some(&port)
+        && port != ":0"
+        && (!host.starts_with('[') || in_brackets(host).is_some())
 }
 
 pub(crate) fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
+        || in_brackets(host).is_some_and(|ip| ip.is_loopback())
+}
+
+fn in_brackets(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
 #[cfg(test)]
@@ -136,8 +147,10 @@ mod tests {
                 Some("is not secure: expected `https`, or a host on the loopback interface"),
             ),
             ("https://a:b@id.example.com", Some("contains credentials")),
-            ("http://localhost:id.example.com/", Some("has an invalid port")),
-            ("https://id.example.com:99999/", Some("has an invalid port")),
+            ("http://localhost:id.example.com/", Some("has an invalid host or port")),
+            ("https://id.example.com:99999/", Some("has an invalid host or port")),
+            ("https://id.example.com:0/", Some("has an invalid host or port")),
+            ("http://[127.0.0.1]/", Some("has an invalid host or port")),
             ("https://id.example.com/#a", Some("has a fragment")),
             ("ftp://id.example.com", Some("is not absolute: expected `https://…`")),
             ("id.example.com", Some("is not absolute: expected `https://…`")),

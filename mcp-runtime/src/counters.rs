@@ -167,6 +167,14 @@ mod tests {
         assert_eq!((0..100).filter(|_| warnings.is_due()).count(), 1);
     }
 
+    /// A server may have several endpoints.
+    #[test]
+    fn buffers_of_endpoints_are_summed() {
+        let mut buffered = Buffered::default();
+        [(1, 10), (2, 20)].into_iter().for_each(|(used, max)| buffered.add(used, max));
+        assert_eq!((buffered.used, buffered.max), (3, 30));
+    }
+
     /// No value of a gauge is negative, even if its decrease is seen before its increase.
     #[test]
     fn a_decrease_without_its_increase_counts_as_zero() {

@@ -56,6 +56,8 @@ fn flags_are_parsed_by_their_types() {
     }
     // A single dash is no option.
     assert_eq!(given(&["--db", "-", "--max-connections=7"], &[]), "- 7 false [] [] 3 None None");
+    // Neither is a negative number.
+    assert_eq!(given(&["--db", "-1.5", "--max-connections=7"], &[]), "-1.5 7 false [] [] 3 None None");
     // The name in the code is accepted as well.
     assert_eq!(given(&["--db=x", "--max_connections=7"], &[]), "x 7 false [] [] 3 None None");
 }

@@ -32,23 +32,30 @@ struct Approval {
     client: String,
     redirect_uri: String,
     scopes: Vec<String>,
+    /// The scopes at the provider that were shown with them, which a new configuration may extend.
+    #[serde(default)]
+    upstream_scopes: Vec<String>,
     /// Seconds since the Unix epoch.
     until: f64,
 }
 
 impl Approvals {
     /// Returns whether the user need not be asked about a request.
-    fn cover(&self, request: &AuthorizationRequest, now: f64) -> bool {
+    fn cover(&self, server: &Inner, request: &AuthorizationRequest) -> bool {
+        let now = server.clock.unix();
+        let upstream_scopes = server.upstream.requested_scopes(&request.scopes);
         let recent = self.silent.iter().filter(|at| now - **at < WINDOW).count();
-        recent < MAX_SILENT && self.clients.iter().any(|approval| approval.covers(request, now))
+        let covers = |approval: &Approval| approval.covers(request, &upstream_scopes, now);
+        recent < MAX_SILENT && self.clients.iter().any(covers)
     }
 }
 
 impl Approval {
-    fn covers(&self, request: &AuthorizationRequest, now: f64) -> bool {
+    fn covers(&self, request: &AuthorizationRequest, upstream_scopes: &[String], now: f64) -> bool {
         self.client == request.client
             && self.redirect_uri == request.redirect_uri
             && request.scopes.iter().all(|scope| self.scopes.contains(scope))
+            && upstream_scopes.iter().all(|scope| self.upstream_scopes.contains(scope))
             && now < self.until
     }
 }
@@ -60,7 +67,7 @@ pub(super) async fn are_remembered(
     request: &AuthorizationRequest,
 ) -> Result<bool, BackendError> {
     let found = server.store.get::<Approvals>("browser", browser).await?;
-    Ok(found.is_some_and(|(approvals, _)| approvals.cover(request, server.clock.unix())))
+    Ok(found.is_some_and(|(approvals, _)| approvals.cover(server, request)))
 }
 
 /// Returns the browsers in which approvals of a user are remembered, and the approvals.
@@ -106,7 +113,7 @@ pub(super) async fn use_silently(
 ) -> Result<bool, BackendError> {
     let (now, mut is_approved) = (server.clock.unix(), false);
     let change = |approvals: &mut Approvals| {
-        is_approved = approvals.subject == subject && approvals.cover(request, now);
+        is_approved = approvals.subject == subject && approvals.cover(server, request);
         approvals.silent.retain(|at| now - at < WINDOW);
         approvals.silent.push(now);
     };
@@ -140,6 +147,7 @@ pub(super) async fn remember(
         client: request.client.clone(),
         redirect_uri: request.redirect_uri.clone(),
         scopes: request.scopes.clone(),
+        upstream_scopes: server.upstream.requested_scopes(&request.scopes),
         until: server.clock.unix() + LIFETIME.as_secs_f64(),
     });
     users::add_browser(server, subject, browser).await?;

@@ -93,8 +93,12 @@ impl Clients {
 
 /// Returns the id and secret of an `Authorization` header, which are encoded like a form.
 fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
-    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
     let malformed = || OAuthError::invalid_client("the `Authorization` header is malformed");
+    if values.next().is_some() {
+        return Err(OAuthError::invalid_client("there are several `Authorization` headers"));
+    }
     let (scheme, encoded) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return Err(malformed());

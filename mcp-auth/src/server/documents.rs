@@ -230,7 +230,8 @@ fn document_url(id: &str, allows_addresses: bool) -> Result<SecureUrl, &'static 
         return Err("the URL of the client is not `https` with a host name");
     }
     let path = url.uri().path();
-    if path.len() < 2 || path.split('/').any(|part| part == "." || part == "..") {
+    let is_relative = |part: &str| matches!(&*part.to_ascii_lowercase().replace("%2e", "."), "." | "..");
+    if path.len() < 2 || path.split('/').any(is_relative) {
         return Err("the URL of the client has no path, or one with `.` or `..`");
     }
     Ok(url)
@@ -385,6 +386,10 @@ mod tests {
             ("https://app.example", false),
             ("https://app.example/", false),
             ("https://app.example/a/../b", false),
+            ("https://app.example/a/%2e%2E/b", false),
+            ("https://app.example/a/.%2e", false),
+            ("https://app.example/a/%2e/b", false),
+            ("https://app.example/a/%2e%2e%2e/b", true),
             ("https://user@app.example/a", false),
             ("https://app.example/a#b", false),
             ("http://app.example/a", false),

@@ -1,6 +1,6 @@
 //! Grants: what users have allowed clients to do.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
@@ -234,11 +234,13 @@ pub(super) async fn end(server: &Inner, id: &str, peer: Peer, reason: &str) -> R
 /// Returns the requested scopes, which must be granted, or else all of them.
 pub(super) fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
     let Some(requested) = requested else { return Ok(granted.to_vec()) };
-    let requested: Vec<String> = requested.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect();
-    if requested.iter().all(|scope| granted.contains(scope)) {
-        return Ok(requested);
+    let requested: HashSet<&str> = requested.split(' ').filter(|scope| !scope.is_empty()).collect();
+    let narrowed: Vec<_> = granted.iter().filter(|scope| requested.contains(scope.as_str())).cloned().collect();
+    match requested.len() {
+        0 => Err(OAuthError::new("invalid_scope", "`scope` names no scope")),
+        count if count > narrowed.len() => Err(OAuthError::new("invalid_scope", "a scope was not granted")),
+        _ => Ok(narrowed),
     }
-    Err(OAuthError::new("invalid_scope", "a scope was not granted"))
 }
 
 /// The claims of an access token that name what it ends with: a grant, what was issued to a user for identity assertions,

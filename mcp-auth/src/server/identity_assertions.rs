@@ -92,6 +92,10 @@ async fn verify(server: &Inner, client: &Client, text: &str) -> Result<Map<Strin
     if text("sub").is_empty() {
         return Err(invalid("it has no `sub`"));
     }
+    // Otherwise it would survive the end of all access.
+    if claims.get("iat").and_then(Value::as_f64).is_some_and(|issued| issued > server.clock.unix() + LEEWAY) {
+        return Err(invalid("it was issued in the future"));
+    }
     let latest = server.clock.unix() + MAX_LIFETIME + LEEWAY;
     if claims.get("exp").and_then(Value::as_f64).is_none_or(|expires| expires > latest) {
         return Err(invalid("it expires later than in an hour"));

@@ -2,13 +2,13 @@
 
 use http::Uri;
 
-use crate::url::has_valid_port;
+use crate::url::has_valid_address;
 
 /// The maximum length of a redirect URI in bytes.
 pub(super) const MAX_LENGTH: usize = 1024;
 
-/// Parses a redirect URI that a client may register: `https`, or `http` on the loopback interface, without credentials
-/// and fragment.
+/// Parses a redirect URI that a client may register: `https`, or `http` on the loopback interface, without credentials,
+/// fragment, and parameters of responses.
 ///
 /// See [OAuth 2.1](https://datatracker.ietf.org/doc/html/draft-ietf-oauth-v2-1-13#section-2.3.1) and the
 /// [security considerations](https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#security-considerations)
@@ -27,14 +27,29 @@ pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
     if authority.as_str().contains('@') {
         return Err("contains credentials");
     }
-    if !has_valid_port(authority) {
-        return Err("has an invalid port");
+    if !has_valid_address(authority) {
+        return Err("has an invalid host or port");
+    }
+    if contains_response(text) {
+        return Err("contains a parameter of authorization responses");
     }
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if is_loopback(&uri) => Ok(uri),
         _ => Err("is neither `https` nor on the loopback interface"),
     }
+}
+
+/// Returns whether the query of a URI contains a parameter of responses. A client might read it in place of the one that is
+/// added, and send a code to the issuer that it names.
+///
+/// See [RFC 6749, 3.1](https://www.rfc-editor.org/rfc/rfc6749#section-3.1) and
+/// [RFC 9207](https://www.rfc-editor.org/rfc/rfc9207#section-2.4).
+fn contains_response(uri: &str) -> bool {
+    let query = uri.split_once('?').map_or("", |(_, query)| query);
+    let is_of_response =
+        |name: &str| matches!(name, "code" | "state" | "iss" | "response") || name.starts_with("error");
+    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_of_response(&name))
 }
 
 /// Returns the scheme of a URI that has a private-use scheme, such as `com.example.app:/callback`. Every program on the machine
@@ -45,6 +60,7 @@ pub(super) fn private_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once(':')?;
     let is_valid = text.len() <= MAX_LENGTH
         && !rest.is_empty()
+        && !contains_response(text)
         && !text.contains('#')
         && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         && scheme.starts_with(|first: char| first.is_ascii_lowercase())
@@ -90,6 +106,16 @@ mod tests {
         for (uri, valid) in [
             ("https://app.example/callback", true),
             ("https://app.example/callback?a=b", true),
+            ("https://app.example/callback?a=state&codes=1", true),
+            ("https://app.example/callback?iss=https://evil.example", false),
+            ("https://app.example/callback?a=b&i%73s=x", false),
+            ("https://app.example/callback?code=x", false),
+            ("https://app.example/callback?state", false),
+            ("https://app.example/callback?error_description=x", false),
+            ("https://app.example/callback?response=x", false),
+            ("http://[127.0.0.1]/callback", false),
+            ("https://[x]/callback", false),
+            ("https://app.example:0/callback", false),
             ("http://127.0.0.1:3000/callback", true),
             ("http://[::1]/callback", true),
             ("http://localhost/", true),
@@ -124,6 +150,7 @@ mod tests {
             ("com.example.app:/callback", Some("com.example.app")),
             ("editor://tools/callback?a=b", Some("editor")),
             ("web+app:callback", Some("web+app")),
+            ("editor://tools/callback?iss=x", None),
             ("editor:", None),
             ("editor", None),
             (":/callback", None),

@@ -29,6 +29,14 @@ use crate::{dpop::Proof, shares::Peer};
 /// The bounds of the length of a PKCE verifier.
 const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
 
+/// Returns whether a text is a PKCE verifier.
+///
+/// See [RFC 7636, 4.1](https://www.rfc-editor.org/rfc/rfc7636#section-4.1).
+fn is_verifier(text: &str) -> bool {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    VERIFIER.contains(&text.len()) && text.bytes().all(is_unreserved)
+}
+
 /// Issues tokens.
 pub(super) async fn issue(server: &Arc<Inner>, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
@@ -84,7 +92,7 @@ async fn exchange(
         if redirect_uri.is_some_and(|uri| uri != request.redirect_uri) {
             return invalid("the code was issued for another redirect URI");
         }
-        if !VERIFIER.contains(&verifier.len()) || random::hash(verifier) != request.challenge {
+        if !is_verifier(verifier) || random::hash(verifier) != request.challenge {
             return invalid("the verifier does not match the challenge");
         }
         if request.key.is_some() && request.key.as_deref() != proofs::key(proof) {

@@ -458,11 +458,15 @@ impl Issuer {
     ) -> Result<Map<String, Value>, UpstreamError> {
         let invalid = |reason: &str| UpstreamError::Unavailable(format!("the identity token is invalid: {reason}"));
         let token = Jws::parse(token).map_err(invalid)?;
+        if token.kind().is_some_and(|kind| kind != "jwt") {
+            return Err(invalid("it is a token for another purpose"));
+        }
         let claims = self.verify_token(&token, None, clock).await.map_err(|error| invalid(error.message()))?;
         if nonce.is_some() && claims.get("nonce").and_then(Value::as_str) != nonce {
             return Err(invalid("it is of another login"));
         }
-        if claims.get("azp").is_some_and(|party| party != client) {
+        let has_others = claims.get("aud").and_then(Value::as_array).is_some_and(|audiences| audiences.len() > 1);
+        if claims.get("azp").map_or(has_others, |party| party != client) {
             return Err(invalid("it is of another client"));
         }
         Ok(claims)

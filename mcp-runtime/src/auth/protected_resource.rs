@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use http::HeaderValue;
 use serde_json::{Value, json};
 
+use super::OFFLINE_ACCESS;
 use crate::{stdx::setters, trace_context::is_token};
 
 /// Metadata about a server that requires authorization: its identifier, and the issuers of its tokens.
@@ -231,7 +232,8 @@ impl Challenge {
     ///
     /// Many clients do not read escaped characters, and [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-3)
     /// forbids them. Quotation marks and backslashes of the value are therefore replaced with `'`, and everything else
-    /// outside of visible ASCII and space with `?`. Values have at most 8,192 bytes; the rest is cut off.
+    /// outside of visible ASCII and space with `?`. Values have at most 8,192 bytes; the rest is cut off. The scope
+    /// `offline_access` is removed from `scope`, since it concerns the authorization server.
     ///
     /// # Panics
     ///
@@ -240,7 +242,13 @@ impl Challenge {
     pub fn with_parameter(mut self, name: impl Into<Cow<'static, str>>, value: &str) -> Self {
         let name = name.into();
         assert!(is_token(&name), "`{name}` is not the name of a parameter");
-        let value = value.chars().take(MAX_VALUE).map(replace_unquotable).collect();
+        let mut value: String = value.chars().take(MAX_VALUE).map(replace_unquotable).collect();
+        if name.eq_ignore_ascii_case("scope") {
+            value = value.split(' ').filter(|scope| *scope != OFFLINE_ACCESS).collect::<Vec<_>>().join(" ");
+            if value.is_empty() {
+                return self;
+            }
+        }
         match self.parameters.iter_mut().find(|(existing, _)| existing.eq_ignore_ascii_case(&name)) {
             Some((_, existing)) => *existing = value,
             None => self.parameters.push((name, value)),
@@ -396,5 +404,16 @@ mod tests {
     fn the_last_value_of_a_parameter_counts() {
         let challenge = Challenge::new("Bearer").with_parameter("scope", "a").with_parameter("error", "b");
         assert_eq!(challenge.with_parameter("Scope", "c").to_string(), r#"Bearer scope="c", error="b""#);
+    }
+
+    #[test]
+    fn challenges_do_not_name_offline_access() {
+        for (scope, expected) in [
+            ("a offline_access b", r#"Bearer scope="a b""#),
+            ("offline_access", "Bearer"),
+            ("offline_access_x", r#"Bearer scope="offline_access_x""#),
+        ] {
+            assert_eq!(Challenge::new("Bearer").with_parameter("scope", scope).to_string(), expected);
+        }
     }
 }

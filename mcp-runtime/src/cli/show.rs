@@ -29,15 +29,15 @@ pub(super) fn list(engine: &Engine) -> String {
             }
         }
     };
-    section("Tools", registry.tools().iter().map(signature).collect());
-    let resources = registry.resources().iter().chain(registry.templates());
+    section("Tools", registry.tools.enabled().iter().map(signature).collect());
+    let resources = registry.resources.enabled().iter().chain(registry.templates.enabled());
     section(
         "Resources",
         resources.map(|resource| (resource.key().to_string(), &*resource.common().description)).collect(),
     );
-    let skills = registry.skills().all().iter();
+    let skills = registry.skills.all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
-    section("Prompts", registry.prompts().iter().map(signature).collect());
+    section("Prompts", registry.prompts.enabled().iter().map(signature).collect());
     out
 }
 
@@ -127,7 +127,7 @@ pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
     let name = package.name;
     let registry = engine.registry();
     let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-    let resources = registry.resources().len() + registry.templates().len();
+    let resources = registry.resources.enabled().len() + registry.templates.enabled().len();
     let program = std::env::current_exe().map_or_else(|_| name.to_owned(), |path| path.display().to_string());
     let config = json!({ "mcpServers": { name: { "command": program } } });
     format!(
@@ -138,9 +138,9 @@ pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
          Other clients  {config}\n\
          \nPress Ctrl-D to exit. See `{name} --help` for all options.\n",
         version = package.version,
-        tools = count(registry.tools().len(), "tool"),
+        tools = count(registry.tools.enabled().len(), "tool"),
         resources = count(resources, "resource"),
-        prompts = count(registry.prompts().len(), "prompt"),
+        prompts = count(registry.prompts.enabled().len(), "prompt"),
     )
 }
 

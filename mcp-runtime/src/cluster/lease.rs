@@ -10,7 +10,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout, timeout_at},
+};
 
 use crate::{
     backend::{Backend, BackendError, RecordCondition, RecordVersion, with_timeout},
@@ -54,10 +57,15 @@ impl Lease {
         Err(BackendError::Unavailable("no free number for the replica was found".to_owned()))
     }
 
-    /// Waits until the lease is to be renewed, and renews it. Returns the time at which that was requested, or an error if
-    /// it is tried again soon. Returns `None` if the lease is lost: its time has passed, or the record is gone.
-    pub(super) async fn renewal(&mut self, backend: &Arc<dyn Backend>) -> Option<Result<Instant, BackendError>> {
-        sleep(self.pause).await;
+    /// Waits until the lease is to be renewed, or until `is_due` is notified, and renews it. Returns the time at which that
+    /// was requested, or an error if it is tried again soon. Returns `None` if the lease is lost: its time has passed, or the
+    /// record is gone.
+    pub(super) async fn renewal(
+        &mut self,
+        backend: &Arc<dyn Backend>,
+        is_due: &Notify,
+    ) -> Option<Result<Instant, BackendError>> {
+        let _ = timeout(self.pause, is_due.notified()).await;
         let sent = Instant::now();
         match timeout_at(self.valid_until, self.renew(backend)).await {
             Ok(Ok(true)) => {
@@ -260,6 +268,8 @@ impl ReplicaHandler for Freshness {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use tokio::time::sleep;
+
     use super::*;
     use crate::{
         backend::{BackendFuture, MemoryBackend, Records as _},
@@ -304,7 +314,7 @@ mod tests {
                 let Ok(mut lease) = Lease::acquire(&backend, TTL).await else { continue };
                 delay(delays);
                 for _ in 0..renewals {
-                    lease.renewal(&backend).await;
+                    lease.renewal(&backend, &Notify::new()).await;
                 }
                 // The last moment at which the replica believes in the lease.
                 tokio::time::sleep_until(lease.valid_until - Duration::from_millis(1)).await;
@@ -343,7 +353,7 @@ mod tests {
             let mut lease = Lease::acquire(&backend, TTL).await.unwrap();
             let end = Instant::now() + 3 * TTL;
             while Instant::now() < end {
-                assert!(lease.renewal(&backend).await.is_some(), "{from:?} {to:?}");
+                assert!(lease.renewal(&backend, &Notify::new()).await.is_some(), "{from:?} {to:?}");
             }
         }
     }
@@ -361,7 +371,7 @@ mod tests {
                 }
                 None => assert!(backend.delete(&lease.key, RecordCondition::Always).await.unwrap()),
             }
-            assert!(lease.renewal(&backend).await.is_none(), "{value:?}");
+            assert!(lease.renewal(&backend, &Notify::new()).await.is_none(), "{value:?}");
             let found = backend.get(&lease.key).await.unwrap().map(|record| record.value.to_vec());
             assert_eq!(found.as_deref(), value.map(str::as_bytes));
         }

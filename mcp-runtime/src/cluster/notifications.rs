@@ -143,7 +143,7 @@ impl SharedChanges {
     fn deliver(&self, changes: &ChangeSet) {
         let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return };
         // Clients have not subscribed to lists that the server does not declare.
-        let lists = changes.lists.and(engine.registry().capabilities().lists());
+        let lists = changes.lists.and(engine.registry().capabilities.lists());
         match &changes.resources {
             Some(uris) => {
                 engine.subscriptions.lists_changed(lists);

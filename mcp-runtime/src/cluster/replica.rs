@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::{oneshot, watch},
+    sync::{Notify, oneshot, watch},
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -57,6 +57,8 @@ struct Membership {
     name: Option<ServerName>,
     /// Whether the last attempt to renew the lease has failed.
     is_failing: AtomicBool,
+    /// Notified when the lease may be gone, since the backend may have lost its data.
+    is_renewal_due: Notify,
     /// The time at which this replica last lost a slot or took another one. `None` if it has lost none.
     slot_changed: Mutex<Option<Instant>>,
 }
@@ -96,6 +98,7 @@ impl Replica {
             clock: Arc::default(),
             name,
             is_failing: AtomicBool::new(false),
+            is_renewal_due: Notify::new(),
             slot_changed: Mutex::default(),
         };
         Self { membership: Arc::new(membership), last_number: AtomicU32::new(0), task: Mutex::default() }
@@ -330,7 +333,7 @@ impl Membership {
     async fn keep(&self, lease: &mut Lease) {
         self.is_failing.store(false, Ordering::Release);
         let topic = lease.slot.key();
-        while let Some(renewal) = lease.renewal(&self.backend).await {
+        while let Some(renewal) = lease.renewal(&self.backend, &self.is_renewal_due).await {
             let has_failed = self.is_failing.swap(renewal.is_err(), Ordering::AcqRel);
             let sent = match renewal {
                 Ok(sent) => {
@@ -384,15 +387,21 @@ impl Membership {
         loop {
             match subscription.next().await {
                 Some(TopicEvent::Message(message)) => self.handlers.message(&message),
-                Some(TopicEvent::Missed) => self.handlers.tell(|handler| handler.missed()),
+                Some(TopicEvent::Missed) => self.missed(),
                 None => {
                     subscription = self.resubscribe(topic).await;
-                    self.handlers.tell(|handler| handler.missed());
+                    self.missed();
                 }
             }
             // Lets other tasks of the runtime run between messages.
             tokio::task::consume_budget().await;
         }
+    }
+
+    /// Handles a gap in the messages: the backend was not reachable, or has started again, perhaps without its data.
+    fn missed(&self) {
+        self.is_renewal_due.notify_one();
+        self.handlers.tell(|handler| handler.missed());
     }
 
     async fn resubscribe(&self, topic: &str) -> TopicSubscription {
@@ -593,6 +602,24 @@ mod tests {
         assert_ne!(slot, ada.slot);
         ada.replica.send(slot, "note", b"still here").await.unwrap();
         assert_eq!(ada.events.recv().await, note("still here"));
+    }
+
+    /// A backend that starts again without its data has no lease, and new calls would fail when that is noticed.
+    #[tokio::test(start_paused = true)]
+    async fn a_gap_in_the_messages_renews_the_lease_at_once() {
+        let backend = Arc::new(MemoryBackend::default());
+        let mut ada = member(&backend).await;
+        let membership = Arc::clone(&ada.replica.membership);
+        let (sender, subscription) = TopicSubscription::new();
+        let deliver = tokio::spawn(async move { membership.deliver("mcp/1/other", subscription).await });
+        sleep(LEASE / 10).await;
+        assert!(backend.delete(&ada.slot.key(), RecordCondition::Always).await.unwrap());
+        let start = Instant::now();
+        TopicSender::missed(&sender);
+        assert_eq!(ada.events.recv().await, Some(Event::Missed));
+        assert_eq!(ada.events.recv().await, Some(Event::Lost(ada.slot)));
+        assert!(start.elapsed() < LEASE / 10, "{:?}", start.elapsed());
+        deliver.abort();
     }
 
     #[tokio::test(start_paused = true)]

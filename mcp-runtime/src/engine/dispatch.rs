@@ -79,7 +79,7 @@ impl Connection {
             operation: &operation,
         };
         // To a sender that does not see it, the method does not exist.
-        let called = if registry.method(&message.method).is_some_and(|method| request.visible_to().sees(method)) {
+        let called = if registry.methods.get(&message.method).is_some_and(|method| request.visible_to().sees(method)) {
             determined.and_then(|dialect| self.notify_method(&message.method, &params, &registry, &operation, dialect))
         } else {
             notify(&self.context, &message.method, &params);
@@ -152,7 +152,7 @@ impl Connection {
         let registry = connection.engine.registry();
         let (message, id) = match message {
             Ok(Incoming::Request(message, id)) => (message, id),
-            Ok(Incoming::Notification(message)) if registry.method(&message.method).is_some() => {
+            Ok(Incoming::Notification(message)) if registry.methods.get(&message.method).is_some() => {
                 (message, Id::of_notification())
             }
             _ => return Scopes::default(),
@@ -284,7 +284,7 @@ impl Connection {
 
     /// Checks that the sender has the scopes of all requests of a batch, so that either all of them run or none.
     fn check_batch_scopes(&self, messages: raw::Elements<'_>) -> Result<(), Fault> {
-        let Some(source) = self.context.source.as_ref().filter(|_| self.context.engine.registry().requires_scopes())
+        let Some(source) = self.context.source.as_ref().filter(|_| self.context.engine.registry().requires_scopes)
         else {
             return Ok(());
         };
@@ -327,7 +327,7 @@ fn answer(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result
     let Some(method) = Method::named(name).filter(|method| method.is_in(request.dialect())) else {
         return entries::call_method(name, request, out);
     };
-    let capabilities = request.registry.capabilities();
+    let capabilities = request.registry.capabilities;
     let announces_changes = request.engine().announces_changes();
     let (is_offered, handler): (bool, MethodHandler) = match method {
         CallTool => (capabilities.tools, entries::call_tool),

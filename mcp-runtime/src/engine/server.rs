@@ -144,7 +144,7 @@ impl Engine {
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
     pub(super) fn description<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
         registry
-            .description(dialect, || self.profile.describe(dialect, registry.capabilities(), self.announces_changes()))
+            .description(dialect, || self.profile.describe(dialect, registry.capabilities, self.announces_changes()))
     }
 
     /// Opens a session with its outbox for messages that belong to no request, and starts to ping its client. `network`

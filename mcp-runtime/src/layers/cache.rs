@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lru::LruCache;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -21,8 +22,8 @@ const OVERHEAD: usize = 256;
 /// A tool is cached if it is annotated `read_only` and not `open_world`, and its function does not take `&Context`.
 /// With a context, the result may depend on anything; [`per_key`](Self::per_key) enables the cache for such
 /// functions. A cached result is used if the arguments (in any order), the [principal](crate::Caller::principal) and
-/// the revision are the same, and for functions with a context also the scopes of the caller, since they may
-/// [require](crate::Context::require_scopes) some.
+/// the revision are the same, and for functions with a context also the scopes and the
+/// [claims](crate::auth::Identity::claims) of the caller, which the function can read. The claims of most tokens differ.
 ///
 /// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for
 /// cached results. Calls with the same arguments that start before the first one has finished all run.
@@ -166,11 +167,13 @@ impl CacheReadOnly {
         let vary = self.vary.as_ref().map(|vary| vary(call));
         let identity = caller.identity().filter(|_| call.uses_context());
         let scopes = identity.map(|identity| format!("{:?}", identity.scopes().collect::<Vec<_>>()));
+        let claims = identity.and_then(|identity| identity.claims::<Value>().ok());
         let parts = [
             Some(call.function_id().to_string()),
             Some(caller.revision().to_string()),
             caller.principal().map(ToOwned::to_owned),
             scopes,
+            claims.map(|claims| canonical(&claims.to_string())),
             vary,
             Some(canonical(call.arguments())),
         ];

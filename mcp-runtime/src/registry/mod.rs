@@ -47,23 +47,23 @@ pub(crate) use self::{
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     /// The tools by name.
-    tools: Table,
+    pub(crate) tools: Table,
     /// The prompts by name.
-    prompts: Table,
+    pub(crate) prompts: Table,
     /// The resources by URI.
-    resources: Table,
+    pub(crate) resources: Table,
     /// The resource templates by URI template.
-    templates: Table,
+    pub(crate) templates: Table,
     /// The methods of extensions by name.
-    methods: Table,
-    skills: Arc<Skills>,
+    pub(crate) methods: Table,
+    pub(crate) skills: Arc<Skills>,
     /// Whether the server forwards its log, so that every function may send log messages.
     forwards_log: bool,
     /// The form in which the schemas of tools are listed.
     schemas: SchemaProfile,
-    capabilities: ServerCapabilities,
-    /// Whether some function requires scopes.
-    requires_scopes: bool,
+    pub(crate) capabilities: ServerCapabilities,
+    /// Whether some function, enabled or not, requires scopes.
+    pub(crate) requires_scopes: bool,
     /// Whether only pages call some tool, enabled or not.
     #[cfg(feature = "ui")]
     pub(crate) has_app_only_tools: bool,
@@ -240,27 +240,6 @@ impl Registry {
         })
     }
 
-    /// Returns whether some function, enabled or not, requires scopes.
-    pub(crate) fn requires_scopes(&self) -> bool {
-        self.requires_scopes
-    }
-
-    pub(crate) fn capabilities(&self) -> ServerCapabilities {
-        self.capabilities
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Function>> {
-        self.tools.get(name)
-    }
-
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Function>> {
-        self.prompts.get(name)
-    }
-
-    pub(crate) fn method(&self, name: &str) -> Option<&Arc<Function>> {
-        self.methods.get(name)
-    }
-
     /// Tells the entry that serves a URI to a client that the client has subscribed to it. Returns what ends with the
     /// subscription. Considers only functions that `sees` accepts.
     pub(crate) fn subscribed(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<Box<dyn Any + Send + Sync>> {
@@ -288,33 +267,9 @@ impl Registry {
         template.or_else(|| self.resource(uri, sees).map(|found| found.function))
     }
 
-    /// Returns the enabled tools, by name.
-    pub(crate) fn tools(&self) -> &[Arc<Function>] {
-        self.tools.enabled()
-    }
-
-    /// Returns the enabled prompts, by name.
-    pub(crate) fn prompts(&self) -> &[Arc<Function>] {
-        self.prompts.enabled()
-    }
-
-    /// Returns the enabled resources, by URI.
-    pub(crate) fn resources(&self) -> &[Arc<Function>] {
-        self.resources.enabled()
-    }
-
-    /// Returns the enabled resource templates, by URI template.
-    pub(crate) fn templates(&self) -> &[Arc<Function>] {
-        self.templates.enabled()
-    }
-
-    pub(crate) fn skills(&self) -> &Skills {
-        &self.skills
-    }
-
     /// Returns the elements of `resources/list`, by URI: resources, and the files of skills.
     pub(crate) fn listed_resources(&self) -> Vec<&dyn Listed> {
-        let mut listed: Vec<_> = self.resources().iter().map(|resource| &**resource as &dyn Listed).collect();
+        let mut listed: Vec<_> = self.resources.enabled().iter().map(|resource| &**resource as &dyn Listed).collect();
         listed.extend(self.skills.files().map(|file| file as &dyn Listed));
         listed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         listed
@@ -322,19 +277,24 @@ impl Registry {
 
     #[cfg(feature = "ui")]
     fn model_tools(&self) -> Vec<&Function> {
-        self.tools().iter().map(|tool| &**tool).filter(|tool| !tool.is_app_only).collect()
+        self.tools.enabled().iter().map(|tool| &**tool).filter(|tool| !tool.is_app_only).collect()
     }
 
     /// Returns whether a function contributes to `resources/list`.
     pub(crate) fn lists_resources(&self) -> bool {
-        self.templates().iter().any(|template| template.list_fn().is_some())
+        self.templates.enabled().iter().any(|template| template.list_fn().is_some())
     }
 
     /// Returns the functions that contribute to `resources/list`, for the templates that `sees` accepts. Returns `None`
     /// if there are none.
     pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
-        let listing =
-            || self.templates().iter().filter(|found| sees(found)).filter_map(|found| Some((found, found.list_fn()?)));
+        let listing = || {
+            self.templates
+                .enabled()
+                .iter()
+                .filter(|found| sees(found))
+                .filter_map(|found| Some((found, found.list_fn()?)))
+        };
         let (first, _) = listing().next()?;
         let (name, timeout) = (first.name.clone(), first.common().timeout);
         let functions: Vec<_> = listing().map(|(found, list)| (list, found.common().blocking)).collect();
@@ -365,10 +325,10 @@ impl Registry {
     ) -> Result<Vec<u8>, Fault> {
         let list = (kind.member(), kind.member(), kind.kind());
         match kind {
-            ListKind::Tools => pager.page_of(list, self.tools(), cursor, sees),
-            ListKind::Prompts => pager.page_of(list, self.prompts(), cursor, sees),
+            ListKind::Tools => pager.page_of(list, self.tools.enabled(), cursor, sees),
+            ListKind::Prompts => pager.page_of(list, self.prompts.enabled(), cursor, sees),
             ListKind::Resources => pager.page_of(list, &self.listed_resources(), cursor, sees),
-            ListKind::Templates => pager.page_of(list, self.templates(), cursor, sees),
+            ListKind::Templates => pager.page_of(list, self.templates.enabled(), cursor, sees),
             #[cfg(feature = "ui")]
             ListKind::ModelTools => pager.page_of(list, &self.model_tools(), cursor, sees),
         }

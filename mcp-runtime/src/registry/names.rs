@@ -160,7 +160,7 @@ impl ScopeRules {
 
 /// Every registered function of one kind.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The functions in the order of their registration, and whether each is enabled.
     rows: Vec<(Arc<Function>, bool)>,
     /// The row of each key. The keys come from the author, so the hash needs no protection against collision attacks.
@@ -189,13 +189,13 @@ impl Table {
     }
 
     /// Returns the enabled function with a key.
-    pub(super) fn get(&self, key: &str) -> Option<&Arc<Function>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Function>> {
         let (function, enabled) = &self.rows[*self.index.get(key)?];
         enabled.then_some(function)
     }
 
     /// Returns the enabled functions, sorted by key.
-    pub(super) fn enabled(&self) -> &[Arc<Function>] {
+    pub(crate) fn enabled(&self) -> &[Arc<Function>] {
         self.enabled.get_or_init(|| {
             let enabled = self.sorted().into_iter().filter(|(_, enabled)| *enabled);
             enabled.map(|(function, _)| Arc::clone(function)).collect()

@@ -234,19 +234,19 @@ fn log_built(engine: &Engine) {
     let registry = engine.registry();
     tracing::info!(
         server = engine.profile.identity.name,
-        tools = registry.tools().len(),
-        resources = registry.resources().len(),
-        templates = registry.templates().len(),
-        prompts = registry.prompts().len(),
-        skills = registry.skills().all().len(),
+        tools = registry.tools.enabled().len(),
+        resources = registry.resources.enabled().len(),
+        templates = registry.templates.enabled().len(),
+        prompts = registry.prompts.enabled().len(),
+        skills = registry.skills.all().len(),
         "server built"
     );
-    if registry.capabilities() == ServerCapabilities::default() {
+    if registry.capabilities == ServerCapabilities::default() {
         tracing::warn!(
             "the server has no functions: no linked crate has an annotated function, or all of them were filtered out"
         );
     }
-    if registry.skills().is_served() && registry.skills().all().is_empty() {
+    if registry.skills.is_served() && registry.skills.all().is_empty() {
         tracing::warn!("the skill directories contain no `SKILL.md`");
     }
     let tools = registry.functions().filter(|(function, enabled)| *enabled && function.kind() == EntryKind::Tool);

@@ -121,7 +121,7 @@ impl BuiltServer {
     fn authorization_problem(&self) -> Option<String> {
         let registry = self.engine.registry();
         if self.http.authorization.is_some()
-            || (!registry.requires_scopes() && self.engine.profile.access.base.is_empty())
+            || (!registry.requires_scopes && self.engine.profile.access.base.is_empty())
         {
             return None;
         }

@@ -38,6 +38,17 @@ pub(super) async fn open(endpoint: &Endpoint) -> (Response, String) {
     (stream, endpoint.data)
 }
 
+/// The ids of sessions have at least 128 random bits.
+#[tokio::test]
+async fn ids_cannot_be_guessed() {
+    let (_, endpoint) = legacy().await;
+    let mut ids = Vec::new();
+    for _ in 0..100 {
+        ids.push(open(&endpoint).await.1.rsplit_once('=').unwrap().1.to_owned());
+    }
+    mcp_tests::assert_unguessable(&ids);
+}
+
 /// Opens a session of a protocol version.
 pub(super) async fn session(endpoint: &Endpoint, version: &str) -> (Response, String) {
     let (mut stream, path) = open(endpoint).await;

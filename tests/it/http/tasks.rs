@@ -393,6 +393,37 @@ async fn tasks_belong_to_their_principal() {
     }
 }
 
+/// The result of a task is stored in the encoding of the revision that requested it, so the other one does not see it.
+#[tokio::test]
+async fn a_principal_sees_each_task_in_its_own_revision_only() {
+    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+    let stateless = send_as(&mut service, Some("ada"), work()).await.1["result"]["taskId"].clone();
+    let session = send_as(&mut service, Some("ada"), initialize("2025-11-25")).await.0.unwrap();
+    let in_session = |method: &str, params: Value| {
+        Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+            .with("mcp-session-id", &session)
+            .with("mcp-protocol-version", "2025-11-25")
+    };
+    let call = in_session("tools/call", json!({"name": "work", "arguments": {"label": "it"}, "task": {}}));
+    let created = send_as(&mut service, Some("ada"), call).await.1["result"]["task"]["taskId"].clone();
+    for (request, is_found) in [
+        (about("tasks/get", &stateless), true),
+        (about("tasks/get", &created), false),
+        (about("tasks/cancel", &created), false),
+        (in_session("tasks/get", json!({"taskId": created})), true),
+        (in_session("tasks/get", json!({"taskId": stateless})), false),
+        (in_session("tasks/result", json!({"taskId": stateless})), false),
+        (in_session("tasks/cancel", json!({"taskId": stateless})), false),
+    ] {
+        let context = format!("{request:?}");
+        let response = send_as(&mut service, Some("ada"), request).await.1;
+        assert_eq!(response["error"]["code"], if is_found { Value::Null } else { json!(-32602) }, "{context}");
+    }
+    let listed = send_as(&mut service, Some("ada"), in_session("tasks/list", json!({}))).await.1;
+    let listed = listed["result"]["tasks"].as_array().unwrap();
+    assert_eq!(listed.iter().map(|task| &task["taskId"]).collect::<Vec<_>>(), [&created]);
+}
+
 /// In 2025-11-25, a task belongs to the principal of its session, or to the session if there is no principal.
 #[tokio::test]
 async fn tasks_of_sessions_belong_to_their_principal() {

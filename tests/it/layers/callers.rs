@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use http::Request;
+use http::{Extensions, Request};
 use http_body_util::{BodyExt as _, Full};
 use mcp_runtime::{
-    HttpOptions, Server,
-    auth::Principal,
+    Context, HttpOptions, Server,
+    auth::{Identity, Principal},
     http::HttpService,
     layers::{CacheReadOnly, Call, Layer, Next, RateLimit, from_fn},
     tool,
@@ -49,7 +49,24 @@ async fn call_with(
     address: Option<&str>,
     headers: &[(&str, &str)],
 ) -> String {
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "counts", "_meta": {
+    call_tool(service, "counts", headers, |extensions| {
+        if let Some(name) = principal {
+            extensions.insert(Principal::new(name));
+        }
+        if let Some(address) = address {
+            extensions.insert::<SocketAddr>(address.parse().unwrap());
+        }
+    })
+    .await
+}
+
+async fn call_tool(
+    service: &mut HttpService,
+    name: &str,
+    headers: &[(&str, &str)],
+    extend: impl FnOnce(&mut Extensions),
+) -> String {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }}});
@@ -60,16 +77,11 @@ async fn call_with(
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", "2026-07-28")
         .header("mcp-method", "tools/call")
-        .header("mcp-name", "counts")
+        .header("mcp-name", name)
         .header("tenant", "t1")
         .body(Full::from(message.to_string()))
         .unwrap();
-    if let Some(name) = principal {
-        request.extensions_mut().insert(Principal::new(name));
-    }
-    if let Some(address) = address {
-        request.extensions_mut().insert::<SocketAddr>(address.parse().unwrap());
-    }
+    extend(request.extensions_mut());
     let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap();
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
@@ -89,6 +101,27 @@ async fn results_are_cached_per_caller() {
         (Some("ada"), "1"),
     ] {
         assert_eq!(call(&mut service, principal).await, expected, "{principal:?}");
+    }
+}
+
+/// Name the tenant of the caller.
+#[tool(read_only)]
+fn tenant(ctx: &Context) -> String {
+    let identity = ctx.identity();
+    identity.and_then(|identity| identity.claim("tenant")).map(Value::to_string).unwrap_or_default()
+}
+
+/// A function with a context may return what the claims of the caller say.
+#[tokio::test]
+async fn results_that_may_depend_on_claims_are_cached_per_claims() {
+    let cache = CacheReadOnly::new(HOUR).per_key(|_| String::new());
+    let server = Server::empty("callers", "1.0.0").with::<tenant>().layer(cache);
+    let mut service = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+    for claims in [json!({"tenant": 1}), json!({"tenant": 2}), json!({"tenant": 1, "jti": "x"}), Value::Null] {
+        let expected = claims.get("tenant").map(Value::to_string).unwrap_or_default();
+        let identity = Identity::new("ada").with_claims(claims);
+        let called = call_tool(&mut service, "tenant", &[], |extensions| drop(extensions.insert(identity))).await;
+        assert_eq!(called, expected);
     }
 }
 

@@ -51,6 +51,7 @@ fn problems(directories: &[&Path]) -> Vec<String> {
 fn invalid_front_matter_is_reported() {
     let long = format!("---\nname: one\ndescription: D\nlong: {}\n---\n", "x".repeat(70_000));
     let verbose = format!("---\nname: one\ndescription: {}\n---\n", "é".repeat(1025));
+    let incompatible = format!("---\nname: one\ndescription: D\ncompatibility: {}\n---\n", "é".repeat(501));
     let deep = format!("---\nname: one\ndescription: D\ndeep:\n{}x\n---\n", "- ".repeat(20_000));
     let deep_flow = format!("---\nname: one\ndescription: D\ndeep: {}\n---\n", "[".repeat(20_000));
     let aliases: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
@@ -72,6 +73,13 @@ fn invalid_front_matter_is_reported() {
         (b"---\nname: 1\ndescription: D\n---\n", "`name` in its front matter must be a string, but it is 1"),
         (b"---\nname: other\ndescription: D\n---\n", "the name `other` differs from that of its directory, `one`"),
         (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is invalid, expected 1 to 64 lowercase letters"),
+        (
+            b"---\nname: one\ndescription: D\nlicense: 7\n---\n",
+            "`license` in its front matter must be a string, but it is 7",
+        ),
+        (b"---\nname: one\ndescription: D\ncompatibility:\n---\n", "must be a string, but it is null"),
+        (incompatible.as_bytes(), "`compatibility` in its front matter has more than 500 characters"),
+        (b"---\nname: one\ndescription: D\nmetadata: [1]\n---\n", "must be an object, but it is [1]"),
         (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "which JSON cannot represent"),
         (b"---\nname: one\ndescription: D\nodd: {1: 2}\n---\n", "a key that is not a string"),
         (b"---\nname: one\ndescription: D\nodd: !thing 1\n---\n", "which JSON cannot represent"),
@@ -94,7 +102,9 @@ fn invalid_front_matter_is_reported() {
     // Lists and objects that follow each other are not nested.
     let [lists, objects] = ["[], ", "{a: 1}, "]
         .map(|item| format!("---\nname: one\ndescription: D\nwide: [{}x]\n---\n", item.repeat(100)));
-    for contents in [verbose.replacen('é', "", 1), lists, objects] {
+    let usual = "---\nname: one\ndescription: D\nlicense: MIT\nmetadata: {version: 1.0}\nallowed-tools: [Read]\n---\n";
+    for contents in [verbose.replacen('é', "", 1), incompatible.replacen('é', "", 1), usual.to_owned(), lists, objects]
+    {
         folder.write("one/SKILL.md", contents);
         assert_eq!(problems(&[&folder.0]), [""; 0]);
     }

@@ -142,12 +142,21 @@ async fn a_code_is_bound_to_client_redirect_uri_challenge_and_resource() {
 
 /// A short verifier can be guessed from its challenge.
 #[tokio::test]
-async fn verifiers_have_the_length_of_the_standard() {
+async fn verifiers_have_the_length_and_the_characters_of_the_standard() {
     let world = World::new().await;
-    for (length, status) in [(42, 400), (43, 200), (128, 200), (129, 400)] {
-        let verifier = "x".repeat(length);
+    for (text, length, status) in [
+        ("x", 42, 400),
+        ("x", 43, 200),
+        ("aZ9-._~", 7, 200),
+        ("x", 128, 200),
+        ("x", 129, 400),
+        ("ü", 22, 400),
+        ("x ", 22, 400),
+        ("x+", 22, 400),
+    ] {
+        let verifier = text.repeat(length);
         let code = world.code(&[("code_challenge", &hash(&verifier))]).await;
-        assert_eq!(world.exchange(&code, &[("code_verifier", &verifier)]).await.status, status, "{length}");
+        assert_eq!(world.exchange(&code, &[("code_verifier", &verifier)]).await.status, status, "{text} {length}");
     }
 }
 

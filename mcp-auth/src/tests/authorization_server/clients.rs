@@ -122,6 +122,8 @@ async fn a_registered_client_logs_in_with_its_secret_and_another_port() {
         let text = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, format!("{id}:{secret}"));
         format!("Basic {text}")
     };
+    let both = [("authorization", &*basic(secret)), ("authorization", &*basic("wrong"))];
+    assert_eq!(world.send("POST", "/token", &both, &body).await.status, 401);
     for (authorization, status) in
         [("Basic !".to_owned(), 401), ("Bearer x".to_owned(), 401), (basic("wrong"), 401), (basic(secret), 200)]
     {

@@ -6,7 +6,7 @@ use super::{
     Browser, ISSUER, REDIRECT, Reaction, World,
     records::{age_records, stored},
 };
-use crate::ConfiguredClient;
+use crate::{ConfiguredClient, tests::RESOURCE};
 
 #[tokio::test]
 async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
@@ -167,6 +167,22 @@ async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() 
     assert_eq!(world.authorize(&mut browser, &[]).await.status, 303, "for 30 days, the user is not asked again");
     world.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
     assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "after 30 days, the user is asked again");
+}
+
+/// A new configuration may need scopes at the provider that no page has shown.
+#[tokio::test]
+async fn approvals_cover_the_scopes_at_the_provider() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    world.log_in(&mut browser, &[]).await;
+    world.provider(|provider| provider.read_scopes = &["email"]);
+    let same = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    assert_eq!(same.authorize(&mut browser, &[]).await.status, 303);
+    world.provider(|provider| provider.read_scopes = &["email", "notes.delete"]);
+    let wider = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    let page = wider.authorize(&mut browser, &[]).await;
+    assert!(page.status == 200 && page.body.contains("notes.delete"), "{page:?}");
+    wider.answer(&mut browser, &page, "approve").await;
 }
 
 #[tokio::test]

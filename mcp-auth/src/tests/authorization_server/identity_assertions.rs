@@ -89,7 +89,7 @@ async fn a_client_gets_tokens_for_an_assertion_of_the_provider() {
 #[tokio::test]
 async fn the_only_audience_may_be_a_list_and_the_clock_of_the_provider_may_be_ahead() {
     let world = World::with(enabled).await;
-    for changes in [json!({"aud": [ISSUER]}), json!({"exp": now() + 3630})] {
+    for changes in [json!({"aud": [ISSUER]}), json!({"exp": now() + 3630}), json!({"iat": now() + 30})] {
         let response = present(&world, &sign(&world, &changes), &[]).await;
         assert_eq!(response.status, 200, "{changes} {response:?}");
     }
@@ -137,6 +137,7 @@ async fn each_refusal_of_an_assertion_says_why() {
         ("no client", valid(json!({"client_id": null})), "it was issued to another client"),
         ("no identifier", valid(json!({"jti": null})), "it has no `jti`"),
         ("no time", valid(json!({"iat": null})), "it has no `iat`"),
+        ("a time in the future", valid(json!({"iat": now() + 90})), "it was issued in the future"),
         ("no expiry", valid(json!({"exp": null})), "it does not expire"),
         ("expired", valid(json!({"exp": now() - 61})), "the token has expired"),
         ("too long", valid(json!({"exp": now() + 4000})), "it expires later than in an hour"),
@@ -212,6 +213,7 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     // The clock of the provider may be ahead by a minute.
     let ahead = present(&one, &sign(&one, &json!({"iat": now() + 30})), &[]).await;
     assert_eq!(ahead.status, 400, "{ahead:?}");
+    one.clock.advance(Duration::from_secs(60));
     let later = get(&sign(&one, &json!({"iat": now() + 64}))).await;
     assert!(one.accepts(&later).await);
     // The older one remains refused, although the user has a new identifier.
@@ -224,13 +226,13 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     assert!(page.body.contains("There are none.") && !page.body.contains("End all access"), "{page:?}");
     assert!(!one.accepts(&later).await);
     one.clock.advance(Duration::from_secs(2));
-    let later = get(&sign(&one, &json!({"iat": now() + 67}))).await;
+    let later = get(&sign(&one, &json!({"iat": now() + 127}))).await;
     assert!(one.accepts(&later).await);
     // A logout of the user at the provider ends it, too.
     let event = json!({"http://schemas.openid.net/event/backchannel-logout": {}});
     let signer = one.provider.lock().unwrap().signer.clone();
     let logout = json!({
-        "iss": one.issuer.url, "aud": "notes", "sub": "ada", "iat": now() + 3, "exp": now() + 120, "jti": "1", "events": event,
+        "iss": one.issuer.url, "aud": "notes", "sub": "ada", "iat": now() + 65, "exp": now() + 180, "jti": "1", "events": event,
     });
     let logout = signer.token_with(json!({"typ": "logout+jwt"}), &logout);
     let response = one.send("POST", "/authorize/backchannel-logout", &[], &form(&[("logout_token", &logout)])).await;

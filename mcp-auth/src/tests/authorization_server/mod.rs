@@ -61,6 +61,9 @@ struct Provider {
     is_openid: bool,
     /// The claim that identifies users at servers that are started from now on.
     subject_claim: &'static str,
+    /// The scopes of the provider that `notes:read` needs.
+    read_scopes: &'static [&'static str],
+    id_token_type: &'static str,
 }
 
 /// An authorization server with its provider.
@@ -152,6 +155,8 @@ impl World {
             has_users: true,
             is_openid: true,
             subject_claim: "sub",
+            read_scopes: &[],
+            id_token_type: "JWT",
         };
         let provider = Arc::new(Mutex::new(provider));
         respond(&issuer, Arc::clone(&provider));
@@ -179,9 +184,9 @@ impl World {
     ) -> Self {
         let clock = Clock::default();
         let credentials = ClientCredentials::basic("notes", "a secret");
-        let (is_openid, subject) = {
+        let (is_openid, subject, read_scopes) = {
             let provider = provider.lock().unwrap();
-            (provider.is_openid, provider.subject_claim)
+            (provider.is_openid, provider.subject_claim, provider.read_scopes)
         };
         let upstream = if is_openid {
             Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap()
@@ -192,6 +197,7 @@ impl World {
         let upstream = upstream
             .scopes(["openid", "email"])
             .map_scope("notes:write", ["email", "notes.edit"])
+            .map_scope("notes:read", read_scopes.iter().copied())
             .subject_claim(subject);
         let builder = AuthorizationServer::builder(resource, upstream).unwrap();
         let builder = builder
@@ -419,7 +425,7 @@ fn respond(issuer: &TestIssuer, provider: Arc<Mutex<Provider>>) {
                         }
                         let mut tokens = json!({
                             "access_token": "upstream-access", "token_type": "Bearer", "expires_in": 3600,
-                            "id_token": signer.token_with(json!({"typ": "JWT"}), &claims),
+                            "id_token": signer.token_with(json!({"typ": provider.id_token_type}), &claims),
                         });
                         if provider.has_refresh_tokens {
                             tokens["refresh_token"] = json!("upstream-refresh");

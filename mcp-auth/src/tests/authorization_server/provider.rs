@@ -61,6 +61,7 @@ async fn identity_tokens_are_verified() {
         json!({"nonce": null}),
         json!({"aud": "another"}),
         json!({"aud": ["notes", "another"], "azp": "another"}),
+        json!({"aud": ["notes", "another"]}),
         json!({"iss": "https://evil.example"}),
         json!({"exp": 1000}),
         json!({"exp": null}),
@@ -74,6 +75,10 @@ async fn identity_tokens_are_verified() {
     }
     world.provider(|provider| provider.claims = json!({"aud": ["notes", "another"], "azp": "notes"}));
     assert_eq!(outcome(&world, &[("code", "x")]).await, None);
+    for kind in ["logout+jwt", "oauth-id-jag+jwt", "at+jwt", ""] {
+        world.provider(|provider| provider.id_token_type = kind);
+        assert!(outcome(&world, &[("code", "x")]).await.is_some(), "{kind}");
+    }
 }
 
 /// A provider that states its issuer in responses must state it in all of them.

@@ -25,6 +25,8 @@ async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
         ("robot", "wrong", "", 401, json!("invalid_client")),
         ("robot", "", "", 401, json!("invalid_client")),
         ("robot", "a robot secret", "notes:admin", 400, json!("invalid_scope")),
+        ("robot", "a robot secret", " ", 400, json!("invalid_scope")),
+        ("robot", "a robot secret", "notes:read notes:admin", 400, json!("invalid_scope")),
         ("web", "a web secret", "", 400, json!("unauthorized_client")),
         ("app", "", "", 400, json!("unauthorized_client")),
         ("robot", "a robot secret", "notes:read", 200, Value::Null),
@@ -38,6 +40,9 @@ async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
     assert_eq!(identity.principal(), format!("{ISSUER}#client:robot"));
     let spaced = request("robot", "a robot secret", " notes:read  notes:audit ").await;
     assert_eq!(spaced.json()["scope"], "notes:read notes:audit", "{spaced:?}");
+    // An answer is stored.
+    let repeated = request("robot", "a robot secret", &"notes:audit ".repeat(1000)).await;
+    assert_eq!(repeated.json()["scope"], "notes:audit", "{repeated:?}");
 }
 
 #[tokio::test]

@@ -159,7 +159,12 @@ impl ReplicaSessions {
         match refreshed {
             // Changes are announced to this replica. Otherwise, it may use no copy that it has not just read.
             Err(_) if self.store.replica.is_fresh(tokio::time::Instant::now()) && was_read() => Ok(true),
-            refreshed => refreshed,
+            refreshed => {
+                if refreshed == Ok(false) {
+                    self.ended(local.session.id().unwrap_or_default());
+                }
+                refreshed
+            }
         }
     }
 
@@ -168,6 +173,14 @@ impl ReplicaSessions {
         if let Some(shared) = SharedSession::of(session) {
             // Every replica with an older revision then reads the record, or finds that the record is gone.
             self.work.announcements.add(Work::Announce(shared.id.to_string(), shared.revision() + 1));
+        }
+    }
+
+    /// Removes the copy of a session that has ended, and the logs of its streams.
+    fn ended(&self, id: &str) {
+        if let Some(local) = self.sessions.get(id) {
+            local.ended_everywhere();
+            self.sessions.close(id);
         }
     }
 
@@ -255,9 +268,12 @@ impl SharedSessions for ReplicaSessions {
     }
 
     fn delete<'a>(&'a self, session: &'a Session) -> BackendFuture<'a, ()> {
-        Box::pin(
-            async move { with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session)) },
-        )
+        Box::pin(async move {
+            with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))?;
+            // The announcement may arrive when the caller has already removed the copy.
+            self.ended(session.id().unwrap_or_default());
+            Ok(())
+        })
     }
 
     fn written(&self) -> SessionFuture<'_, ()> {
@@ -289,24 +305,22 @@ impl ReplicaHandler for ReplicaSessions {
             Announcement::AllChanged => self.missed(),
             Announcement::Ended { session } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
-                if let Some(local) = self.sessions.get(&session) {
-                    local.ended_everywhere();
-                    self.sessions.close(&session);
-                }
+                self.ended(&session);
             }
             Announcement::Cancelled { session, request } => {
                 if self.cancel_call(&session, &request) {
                     self.work.cancellations.add(Work::ForgetCancellation(session, request));
                 }
             }
-            // A client can make up answers to questions that were never asked.
+            // A client can make up answers to questions that were never asked, or repeat an answer. Their records are deleted,
+            // so that they neither answer a later question nor take the room of other answers.
             Announcement::Answered { session, request, answer } => {
-                if let Some(local) = self.waiting_for(&session, request) {
-                    if let Some(answer) = answer {
-                        deliver(&local, request, answer);
-                    }
-                    self.work.answers.add(Work::TakeAnswer(session, request));
+                if let Some(local) = self.waiting_for(&session, request)
+                    && let Some(answer) = answer
+                {
+                    deliver(&local, request, answer);
                 }
+                self.work.answers.add(Work::TakeAnswer(session, request));
             }
             Announcement::Progressed { session, request, progress, total, message } => {
                 if let Some(local) = self.sessions.get(&session) {

@@ -126,7 +126,7 @@ impl SessionRecord {
         adopt(&session, self.roots, self)();
         // This process may have missed changes since the session was opened.
         if let Some(subscriber) = &session.subscriber {
-            subscriber.everything_changed(engine.registry().capabilities().lists());
+            subscriber.everything_changed(engine.registry().capabilities.lists());
         }
         Some(session)
     }

@@ -79,7 +79,7 @@ impl ReplicaSessions {
         if let Some(local) = stale
             && !self.store.refresh(&local.session).await?
         {
-            self.sessions.close(id);
+            self.ended(id);
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl ReplicaSessions {
                     deliver(&local, request, answer);
                 }
             }
-            // The answer came with its announcement.
+            // The answer came with its announcement, or nothing waits for it.
             None => self.store.forget_answer(id, request).await,
         }
         Ok(())
@@ -121,7 +121,7 @@ impl ReplicaSessions {
         let Some(local) = self.sessions.get(id) else { return };
         match self.store.renew(&local.session).await {
             Ok(true) => {}
-            Ok(false) => self.sessions.close(id),
+            Ok(false) => self.ended(id),
             Err(_) => SharedSession::of(&local.session).into_iter().for_each(SharedSession::set_unused),
         }
     }

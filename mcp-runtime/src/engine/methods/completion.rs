@@ -73,7 +73,7 @@ pub(super) fn referenced_function<'a>(
     match &*params::string(reference.member("type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(reference.member("name"), "ref.name")?;
-            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(prompt));
+            let prompt = registry.prompts.get(&name).filter(|prompt| visible.sees(prompt));
             match prompt {
                 Some(prompt) => Ok((name, prompt)),
                 None => Err(Fault::UnknownPrompt(name.into_owned())),

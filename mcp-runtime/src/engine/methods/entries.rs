@@ -111,7 +111,7 @@ fn list_resources(
 pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(tool)) else {
+    let Some(tool) = request.registry.tools.get(&name).filter(|tool| visible.sees(tool)) else {
         return Err(Fault::UnknownTool(name.into_owned()));
     };
     authorize(request, tool)?;
@@ -135,7 +135,7 @@ fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str)
 pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(prompt)) else {
+    let Some(prompt) = request.registry.prompts.get(&name).filter(|prompt| visible.sees(prompt)) else {
         return Err(Fault::UnknownPrompt(name.into_owned()));
     };
     authorize(request, prompt)?;
@@ -155,7 +155,7 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
 /// Calls the function of a method that an extension or the dialect defines.
 pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let visible = request.visible_to();
-    let Some(function) = request.registry.method(method).filter(|function| visible.sees(function)) else {
+    let Some(function) = request.registry.methods.get(method).filter(|function| visible.sees(function)) else {
         return dialect_method(method, request, out);
     };
     authorize(request, function)?;
@@ -186,7 +186,7 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
     let registry = request.registry;
-    if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
+    if let Some(file) = registry.skills.file(&uri, |info| visible.sees_entry(info)) {
         response::begin_result(out, request.id);
         file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
         out.push(b'}');
@@ -204,7 +204,7 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
 /// Lists the skills.
 pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
-    let skills = request.registry.skills().all();
+    let skills = request.registry.skills.all();
     let pager = request.engine().pager(request.dialect());
     let list = ("skills", "skills", EntryKind::Resource);
     let page = pager.page_of(list, skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
@@ -216,7 +216,7 @@ pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
 pub(crate) fn get_skill(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
-    let Some(skill) = request.registry.skills().skill(&uri, |info| visible.sees_entry(info)) else {
+    let Some(skill) = request.registry.skills.skill(&uri, |info| visible.sees_entry(info)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
     response::begin_result(out, request.id);
@@ -229,7 +229,7 @@ pub(crate) fn get_skill(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
 pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
-    let skills = request.registry.skills();
+    let skills = &request.registry.skills;
     let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
     let Some(node) = skills.node(&uri, sees) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
@@ -249,7 +249,7 @@ pub(crate) fn required_scopes<'a>(name: &str, request: &RequestContext<'a>) -> S
     use Method::*;
 
     let registry = request.registry;
-    if !registry.requires_scopes() {
+    if !registry.requires_scopes {
         return Scopes::default();
     }
     let visible = request.visible_to();
@@ -258,8 +258,8 @@ pub(crate) fn required_scopes<'a>(name: &str, request: &RequestContext<'a>) -> S
     let seen = |function: Option<&'a Arc<Function>>| function.filter(|function| sees(function));
     let resource = |uri: &str| Some(registry.resource(uri, sees)?.function);
     let functions: Vec<&Arc<Function>> = match Method::named(name) {
-        Some(CallTool) => Vec::from_iter(seen(subject().and_then(|name| registry.tool(&name)))),
-        Some(GetPrompt) => Vec::from_iter(seen(subject().and_then(|name| registry.prompt(&name)))),
+        Some(CallTool) => Vec::from_iter(seen(subject().and_then(|name| registry.tools.get(&name)))),
+        Some(GetPrompt) => Vec::from_iter(seen(subject().and_then(|name| registry.prompts.get(&name)))),
         Some(ReadResource | Subscribe) => {
             let uri = params::string(request.params.uri, "uri").ok();
             Vec::from_iter(uri.and_then(|uri| resource(&uri)))
@@ -277,7 +277,7 @@ pub(crate) fn required_scopes<'a>(name: &str, request: &RequestContext<'a>) -> S
             ListTools | ListResources | ListTemplates | ListPrompts | Unsubscribe | ReadDirectory | Ping | Initialize
             | Discover | SetLevel | ListSkills | GetSkill | GetTask | TaskResult | ListTasks | CancelTask | UpdateTask
             | Initialized | Cancelled | Progress | RootsChanged | Elicit | Sample | ListRoots,
-        ) => Vec::from_iter(seen(registry.method(name))),
+        ) => Vec::from_iter(seen(registry.methods.get(name))),
     };
     let scopes = functions.iter().filter_map(|function| function.scopes.as_ref());
     scopes.fold(Scopes::default(), |all, scopes| all.and(scopes.clone()))

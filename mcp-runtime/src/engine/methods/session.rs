@@ -61,7 +61,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     };
     let engine = request.engine();
     engine.start_background();
-    let (offered, announces_changes) = (request.registry.capabilities(), engine.announces_changes());
+    let (offered, announces_changes) = (request.registry.capabilities, engine.announces_changes());
     let lists = announces_changes.then(|| offered.lists().and(ListSet::listed_in(dialect)));
     let declared = Declared { lists, logging: offered.logging || announces_changes };
     let capabilities = capabilities.map_or("{}", RawJson::text).into();
@@ -162,7 +162,7 @@ pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
 /// Returns whether a URI is that of a file of a skill. Such files do not change while the server runs, so subscriptions to
 /// them are accepted and stay silent.
 fn is_skill_file(request: &RequestContext<'_>, visible: &VisibleTo, uri: &str) -> bool {
-    request.registry.skills().file(uri, |info| visible.sees_entry(info)).is_some()
+    request.registry.skills.file(uri, |info| visible.sees_entry(info)).is_some()
 }
 
 /// Returns the subscriber of the session. A session that was opened before the server announced changes has none.
@@ -180,7 +180,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let (registry, visible) = (request.registry, request.visible_to());
     let sees = |function: &Function| visible.sees(function);
     let is_known = |uri: &str| is_skill_file(request, &visible, uri) || registry.resource(uri, sees).is_some();
-    let capabilities = registry.capabilities();
+    let capabilities = registry.capabilities;
     let requested = Filter::read(request.params, ListSet::listed_in(request.dialect()))?;
     tasks::check_filter(request, &requested)?;
     // One challenge names the scopes of all resources.

@@ -323,7 +323,7 @@ pub(crate) struct ListedTo {
 impl ListedTo {
     pub(crate) fn sender_of(request: &RequestContext<'_>) -> Self {
         let engine = request.engine();
-        let hides = engine.profile.hides_unauthorized && request.registry.requires_scopes();
+        let hides = engine.profile.hides_unauthorized && request.registry.requires_scopes;
         Self { visible: request.visible_to(), access: hides.then(|| request.sender_access()) }
     }
 

@@ -187,7 +187,7 @@ impl Execution {
         let name = || params::string(request.params.name, "name");
         match (support, request.params.task) {
             // A server that declares no tasks ignores the parameter.
-            (TaskSupport::Forbidden, Some(_)) if !request.registry.capabilities().tasks => Ok(Self::Plain),
+            (TaskSupport::Forbidden, Some(_)) if !request.registry.capabilities.tasks => Ok(Self::Plain),
             (TaskSupport::Forbidden, Some(_)) => {
                 Err(Fault::MethodNotFound(format!("tools/call as a task: `{}` does not support tasks", name()?)))
             }
@@ -327,22 +327,26 @@ fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
 /// Returns a fault if no random id can be generated for the session.
 fn task_owner(request: &RequestContext<'_>) -> Result<TaskOwner, Fault> {
     let name = owner_name(request)?;
-    let sender = request.connection.source.as_ref().filter(|_| request.principal().is_none());
-    let peer = sender.and_then(|sender| sender.sender_key()).unwrap_or_else(|| name.clone());
-    Ok(TaskOwner { name, peer })
+    let peer = match request.principal() {
+        Some(principal) => Some(format!("principal:{principal}")),
+        None => request.connection.source.as_ref().and_then(|sender| sender.sender_key()),
+    };
+    Ok(TaskOwner { peer: peer.unwrap_or_else(|| name.clone()), name })
 }
 
 /// Returns the name of the owner of the tasks of a request: its principal or, if the transport does not know one, its session.
-/// Without a session the owner is empty, and knowing the id of a task is enough to use it.
+/// Without a session the owner is empty, and knowing the id of a task is enough to use it. Sessions do not see the tasks of
+/// the extension, nor the extension those of sessions: a result is stored in the encoding of the revision that requested it.
 ///
 /// # Errors
 ///
 /// Returns a fault if no random id can be generated for the session.
 fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
-    if let Some(principal) = request.principal() {
-        return Ok(format!("principal:{principal}"));
-    }
     let session = request.session().filter(|_| request.has(Feature::SessionTasks));
+    if let Some(principal) = request.principal() {
+        let kind = if session.is_some() { "session-principal" } else { "principal" };
+        return Ok(format!("{kind}:{principal}"));
+    }
     let Some(session) = session else { return Ok(String::new()) };
     if session.id().is_none() {
         let no_id = || Fault::internal("the server cannot generate random ids");
@@ -358,7 +362,7 @@ fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
 ///
 /// Returns the fault that names the extension.
 pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Result<(), Fault> {
-    let is_refused = request.registry.capabilities().tasks && filter.tasks.is_some() && !is_declared(request.params);
+    let is_refused = request.registry.capabilities.tasks && filter.tasks.is_some() && !is_declared(request.params);
     if is_refused { Err(undeclared()) } else { Ok(()) }
 }
 

@@ -116,7 +116,7 @@ impl Tasks {
             name = &*call.name,
             id = call.id.as_json(),
             task = log_id(task.id()),
-            principal = owner.strip_prefix("principal:").map(excerpt).as_deref(),
+            principal = owner.split_once("principal:").map(|(_, principal)| excerpt(principal)).as_deref(),
             session = owner.strip_prefix("session:").map(log_id),
             "task created"
         );

@@ -12,8 +12,9 @@ const MAX_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 32;
 /// The maximum length of a name in bytes.
 const MAX_NAME_LEN: usize = 64;
-/// The maximum length of a description in characters.
+/// The maximum lengths of texts in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
+const MAX_COMPATIBILITY_CHARS: usize = 500;
 
 /// The front matter of a skill.
 #[derive(Debug)]
@@ -30,14 +31,19 @@ impl FrontMatter {
     /// # Errors
     ///
     /// Returns one message per problem.
-    pub(super) fn read(text: &str, directory: &str) -> Result<Self, Vec<String>> {
-        let fields = block(text).and_then(fields).map_err(|error| vec![error])?;
-        let (name, description) = (string(&fields, "name"), string(&fields, "description"));
-        let name = name.and_then(|name| check_name(name, directory));
-        let description = description.and_then(check_description);
+    pub(super) fn read(file: &str, directory: &str) -> Result<Self, Vec<String>> {
+        let fields = block(file).and_then(fields).map_err(|error| vec![error])?;
+        let name = string(&fields, "name").and_then(|name| check_name(name, directory));
+        let description = text(&fields, "description", MAX_DESCRIPTION_CHARS);
+        let optional = [("license", usize::MAX), ("compatibility", MAX_COMPATIBILITY_CHARS)];
+        let present = optional.into_iter().filter(|(field, _)| fields.contains_key(*field));
+        let mut problems: Vec<_> = present.filter_map(|(field, max)| text(&fields, field, max).err()).collect();
+        if let Some(metadata) = fields.get("metadata").filter(|metadata| !metadata.is_object()) {
+            problems.push(format!("`metadata` in its front matter must be an object, but it is {metadata}"));
+        }
         match (name, description) {
-            (Ok(name), Ok(description)) => Ok(Self { name, description, fields }),
-            (name, description) => Err(name.err().into_iter().chain(description.err()).collect()),
+            (Ok(name), Ok(description)) if problems.is_empty() => Ok(Self { name, description, fields }),
+            (name, description) => Err(name.err().into_iter().chain(description.err()).chain(problems).collect()),
         }
     }
 }
@@ -143,12 +149,12 @@ fn check_name(name: String, directory: &str) -> Result<String, String> {
     Ok(name)
 }
 
-fn check_description(description: String) -> Result<String, String> {
-    match description.chars().count() {
-        _ if description.trim().is_empty() => Err("`description` in its front matter is empty".to_owned()),
-        length if length > MAX_DESCRIPTION_CHARS => {
-            Err(format!("`description` in its front matter has more than {MAX_DESCRIPTION_CHARS} characters"))
-        }
-        _ => Ok(description),
+/// Returns a text of at most `max` characters.
+fn text(fields: &Map<String, Value>, field: &str, max: usize) -> Result<String, String> {
+    let text = string(fields, field)?;
+    match text.chars().count() {
+        _ if text.trim().is_empty() => Err(format!("`{field}` in its front matter is empty")),
+        length if length > max => Err(format!("`{field}` in its front matter has more than {max} characters")),
+        _ => Ok(text),
     }
 }

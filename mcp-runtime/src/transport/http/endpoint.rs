@@ -191,8 +191,8 @@ impl Endpoint {
     fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
         let expires_at = response::identity(request)?.expires_at()?;
         let grace = self.options().expired_stream_grace?;
-        let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
-        tokio::time::Instant::now().checked_add(remaining.saturating_add(grace))
+        let remaining = expires_at.checked_add(grace)?.duration_since(SystemTime::now()).unwrap_or_default();
+        tokio::time::Instant::now().checked_add(remaining)
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header, request::Parts};
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use super::{
@@ -27,7 +27,10 @@ pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Reject
 
 /// Rejects a request whose `Host` is not allowed, whatever its `Origin`.
 pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
-    let Some(host) = host(&request.headers, &request.uri) else {
+    // HTTP/1.1 requires the header beside an absolute target, too.
+    let [header] = Header::find(&request.headers, [&header::HOST]);
+    let is_complete = request.version > Version::HTTP_11 || header.text().is_some();
+    let Some(host) = host(&request.headers, &request.uri).filter(|_| is_complete) else {
         let reason = "expected exactly one `Host` header";
         log_rejection(request, reason);
         return Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, reason)));

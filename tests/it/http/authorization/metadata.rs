@@ -33,6 +33,15 @@ async fn get(endpoint: &Endpoint, path: &str) -> FullResponse {
     endpoint.send(&Request::new("GET").path(path)).await
 }
 
+/// Every call needs them.
+#[tokio::test]
+async fn the_scopes_of_all_requests_are_described() {
+    let server = server().0.authenticate(Tokens::of(resource_of_example())).require_scopes("mcp");
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let metadata = get(&endpoint, &format!("{WELL_KNOWN}/mcp")).await.json();
+    assert_eq!(metadata["scopes_supported"], json!(["audit", "mcp", "notes.admin", "notes.read", "notes.write"]));
+}
+
 #[tokio::test]
 async fn metadata_describes_the_resource() {
     let described = resource_of_example()
@@ -54,6 +63,8 @@ async fn metadata_describes_the_resource() {
         changes.iter().for_each(|(name, value)| expected[*name] = value.clone());
         expected
     };
+    let mut without_scopes = default.clone();
+    without_scopes.as_object_mut().unwrap().remove("scopes_supported");
     for (resource, expected) in [
         (resource_of_example(), default.clone()),
         (
@@ -83,6 +94,10 @@ async fn metadata_describes_the_resource() {
         (
             resource_of_example().scopes_supported(["notes.read", "offline_access"]),
             with(&[("scopes_supported", json!(["notes.read"]))]),
+        ),
+        (
+            resource_of_example().scopes_supported([""; 0]).with_member("scopes_supported", json!(["offline_access"])),
+            without_scopes,
         ),
         (
             resource_of_example().bearer_methods(["header", "body"]),

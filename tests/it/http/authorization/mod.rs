@@ -85,6 +85,7 @@ impl Authenticator for Tokens {
                     Ok(identity.with_response_header(nonce.0, nonce.1))
                 }
                 "short" => Ok(identity.with_expiry(SystemTime::now() + Duration::from_secs(2))),
+                "late" => Ok(identity.with_expiry(SystemTime::now() - Duration::from_secs(3600))),
                 "brief" => Ok(identity.with_expiry(SystemTime::now() + Duration::from_millis(50))),
                 _ => Ok(identity),
             }

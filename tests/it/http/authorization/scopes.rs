@@ -445,6 +445,13 @@ async fn create_task(server: &Protected) -> String {
     created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
 }
 
+/// Creates a task in a session.
+async fn create_in_session(server: &Protected, session: &str, tool: &str, token: &str) {
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "task": {}}});
+    let created = server.send(with_token(in_session(session, "2025-11-25", &call), token)).await.json();
+    assert!(created["result"]["task"]["taskId"].is_string(), "{created}");
+}
+
 /// Tasks require the scopes of their function when they are created and when they are read.
 #[tokio::test]
 async fn tasks_require_the_scopes_of_their_function() {
@@ -471,8 +478,8 @@ async fn tasks_require_the_scopes_of_their_function() {
 #[tokio::test]
 async fn tasks_are_listed_for_those_who_may_read_them() {
     let server = Protected::new();
-    create_task(&server).await;
     let id = open_session(&server, "ada", "2025-11-25").await;
+    create_in_session(&server, &id, "export", "ada/notes.write").await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/list"});
     for (token, listed) in [("ada/notes.write", 1), ("ada/notes.read", 0)] {
         let reply = server.send(with_token(in_session(&id, "2025-11-25", &list), token)).await;
@@ -490,12 +497,11 @@ async fn idle() -> &'static str {
 #[tokio::test]
 async fn pages_without_visible_tasks_are_followed_by_others() {
     let server = Protected::with(|server| server.with::<idle>().page_size(1), HttpOptions::default());
-    for _ in 0..4 {
-        create_task(&server).await;
-        let created = server.send(with_token(with_tasks(call("idle")), "ada")).await.json();
-        assert!(created["result"]["taskId"].is_string(), "{created}");
-    }
     let id = open_session(&server, "ada", "2025-11-25").await;
+    for _ in 0..4 {
+        create_in_session(&server, &id, "export", "ada/notes.write").await;
+        create_in_session(&server, &id, "idle", "ada").await;
+    }
     for (token, expected) in [("ada/notes.write", 8), ("ada/notes.read", 4)] {
         let (mut listed, mut params) = (0, json!({}));
         loop {

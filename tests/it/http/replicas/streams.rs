@@ -157,6 +157,26 @@ async fn a_process_keeps_the_logs_of_few_calls_of_a_session() {
     assert_eq!(response["error"]["message"], "the session has ended", "{response}");
 }
 
+/// Whichever replica ends the session, and although the one that has the streams removes the session at once.
+#[tokio::test]
+async fn the_logs_of_a_session_end_with_it() {
+    let cluster = Cluster::start(2).await;
+    for round in 0..20 {
+        let session = cluster.at(0).session("2025-11-25").await;
+        let mut stream = cluster.at(0).open(&session.call(1, "reports_at_once")).await;
+        let id = first_id(&mut stream).await;
+        rest(&mut stream).await;
+        let key = format!("mcp/1/stream/{}/{}", session.id, id.split_once('-').unwrap().0);
+        assert_eq!(cluster.at(round % 2).send(&session.delete()).await.status, 204);
+        let removed = async || {
+            while cluster.backend().read(&key, LogPosition::START, 1).await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        soon(removed()).await;
+    }
+}
+
 /// Whatever its length, and wherever its connection was cut: before the first event, while the call runs, or after it.
 #[tokio::test]
 async fn a_response_outlives_its_connection() {

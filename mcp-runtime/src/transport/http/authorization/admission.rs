@@ -12,8 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use super::Authorization;
 use crate::{
     auth::{
-        AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity, OFFLINE_ACCESS,
-        PeerAddr, Scopes,
+        AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity, PeerAddr, Scopes,
     },
     counters::Counter,
     engine::{Connection, RequestSource},
@@ -247,7 +246,7 @@ async fn needed_scopes<B: RequestBody>(
     let is_examined = request.method == Method::POST
         && is_json(content_type)
         && body.size_hint().upper().is_none_or(|bytes| bytes <= MAX_EXAMINED_BYTES as u64)
-        && endpoint.engine().registry().requires_scopes();
+        && endpoint.engine().registry().requires_scopes;
     let mut scopes = Scopes::default();
     if !is_examined {
         discard(endpoint, request, body);
@@ -286,7 +285,6 @@ fn add_challenges(
     scopes: &[String],
     metadata_url: Option<&str>,
 ) {
-    let scopes: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| *scope != OFFLINE_ACCESS).collect();
     for mut challenge in challenges {
         if !scopes.is_empty() {
             challenge = challenge.with_parameter("scope", &scopes.join(" "));

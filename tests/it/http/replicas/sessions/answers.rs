@@ -118,10 +118,12 @@ async fn answers_that_nobody_waits_for_are_bounded() {
     let mut call = cluster.at(0).open(&other.call(1, "asks")).await;
     let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
     let answer = |id: u64, length: usize| json!({"jsonrpc": "2.0", "id": id, "result": {"x": "x".repeat(length)}});
+    // The question of a replica that is gone.
+    let gone = question ^ (1 << 40);
     for (length, count, max_stored) in [(0, 100, 64), (32 << 10, 20, 16)] {
         let mut refused = 0;
         for number in 0..count {
-            let answered = cluster.at(1).send(&session.post(&answer(question + 1000 + number, length))).await;
+            let answered = cluster.at(1).send(&session.post(&answer(gone + number, length))).await;
             assert!(matches!(answered.status, 202 | 503), "{answered:?}");
             assert_eq!(answered.header("retry-after").is_some(), answered.status == 503);
             refused += usize::from(answered.status == 503);
@@ -133,7 +135,18 @@ async fn answers_that_nobody_waits_for_are_bounded() {
         for (name, _) in &stored {
             cluster.backend().delete(&format!("{group}:{name}"), RecordCondition::Always).await.unwrap();
         }
-        assert_eq!(stored.len(), max_stored, "the replica that has asked ignores them");
+        assert_eq!(stored.len(), max_stored, "no replica takes them");
+    }
+    // A replica deletes answers to questions that it has not asked, or that were answered.
+    for number in 0..20 {
+        let answered = cluster.at(1).send(&session.post(&answer(question + 1000 + number, 32 << 10))).await;
+        assert_eq!(answered.status, 202, "{number}");
+        let deleted = async || {
+            while cluster.backend().count(&format!("mcp/1/answers/{}", session.id)).await.unwrap() > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        soon(deleted()).await;
     }
     // Other sessions are not affected.
     let accept = json!({"action": "accept", "content": {"sure": true}});

@@ -22,6 +22,19 @@ fn without_a_server() {
             "#,
         ),
         (
+            "a queued batch of which a request was cancelled is sent",
+            r#"
+            > client {"id":1,"method":"initialize"}
+            > client [{"id":2,"method":"x"},{"id":3,"method":"y"}]
+            > client {"method":"notifications/cancelled","params":{"requestId":2}}
+            > built 1
+            start 1 of build 1
+            server 1 {"id":1,"method":"initialize"}
+            server 1 [{"id":2,"method":"x"},{"id":3,"method":"y"}]
+            info serving
+            "#,
+        ),
+        (
             "an `initialize` request survives three crashes",
             r#"
             > client {"id":1,"method":"initialize"}
