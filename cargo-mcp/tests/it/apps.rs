@@ -258,12 +258,13 @@ declare namespace mcp {
 fn types_are_those_for_clients_that_show_pages() {
     let server = Server::new(&server());
     let program = ["--", "sh", "-c", "tee requests | \"$@\"", "sh", listed_server()];
-    let mut command = cargo_mcp(&[&["types", "--revision", "2025-11-25"][..], &program].concat());
+    let mut command = cargo_mcp(&[&["types", "--revision", "2025-06-18"][..], &program].concat());
     let done = command.arg(server.path("server.json")).current_dir(server.path("")).output().expect("it starts");
     CommandOutput::from(done).expect_success();
     let requests = fs::read_to_string(server.path("requests")).expect("a file");
     let expected = r#"{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
     assert!(requests.contains(expected), "{requests}");
+    assert!(requests.contains(r#""protocolVersion":"2025-06-18""#), "{requests}");
 }
 
 /// A program stands for `npx`: it prints its arguments and the configuration.

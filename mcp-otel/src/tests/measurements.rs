@@ -39,6 +39,27 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
     );
 }
 
+/// What lasts longer has buckets for it.
+#[test]
+fn each_duration_is_exported_in_its_own_buckets() {
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
+    let metrics = metrics::Metrics::new(provider.clone());
+    for metric in DurationMetric::ALL {
+        metrics.record(metric, &[const { ("", None) }; 10], std::time::Duration::from_secs(3 * 3600));
+    }
+    provider.force_flush().unwrap();
+    let exported = exporter.get_finished_metrics().unwrap();
+    let found: Vec<_> =
+        exported.iter().flat_map(ResourceMetrics::scope_metrics).flat_map(ScopeMetrics::metrics).collect();
+    for metric in DurationMetric::ALL {
+        let exported = found.iter().find(|found| found.name() == metric.describe().0).unwrap();
+        let AggregatedMetrics::F64(MetricData::Histogram(histogram)) = exported.data() else { panic!("{exported:?}") };
+        let bounds: Vec<_> = histogram.data_points().next().unwrap().bounds().collect();
+        assert_eq!(bounds, metric.buckets(), "{metric:?}");
+    }
+}
+
 #[tokio::test]
 async fn each_collection_reads_the_gauges_and_counters() {
     let exporter = InMemoryMetricExporter::default();
