@@ -95,7 +95,7 @@ fn a_changed_page_is_served_without_a_restart() {
 #[test]
 fn a_call_that_exceeds_the_grace_period_fails() {
     let project = Project::new("dev-grace", "");
-    let mut dev = project.start(&["--grace", "0"]);
+    let mut dev = project.start(&["--grace", "0", "--start-timeout", "600"]);
     dev.initialize("2025-11-25");
     let pending = dev.call("wait", &json!({"file": project.file("never")}));
     dev.wait_for_line("serving");
