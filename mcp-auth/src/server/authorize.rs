@@ -53,6 +53,8 @@ struct Question {
     request: AuthorizationRequest,
     /// The hash of the cookie of the browser, without which no answer is accepted.
     browser: String,
+    /// The scopes at the provider that the page shows.
+    upstream_scopes: Vec<String>,
     /// Seconds since the Unix epoch.
     expires: f64,
 }
@@ -292,6 +294,7 @@ async fn ask(
     let question = Question {
         request: request.clone(),
         browser: random::hash(&browser),
+        upstream_scopes: server.upstream.requested_scopes(&request.scopes),
         expires: server.clock.unix() + MAX_DURATION as f64,
     };
     let options = &server.options;
@@ -303,7 +306,7 @@ async fn ask(
         redirect_host,
         redirect_uri: request.redirect_uri.clone(),
         is_local,
-        upstream_scopes: server.upstream.requested_scopes(&request.scopes),
+        upstream_scopes: question.upstream_scopes.clone(),
         scopes: options.describe_scopes(&request.scopes),
         action: options.endpoints.authorization.clone(),
         request: server.sealer.seal_text(Purpose::Consent, &question)?,
@@ -319,7 +322,7 @@ async fn ask(
 pub(super) async fn decide(server: &Inner, form: &Parameters<'_>, sender: Sender<'_>) -> Response<Bytes> {
     let refuse = |client: Option<&str>, why: &str| refuse(sender.peer, client, StatusCode::BAD_REQUEST, why);
     let question = form.get("request").and_then(|sealed| server.sealer.open_text(Purpose::Consent, sealed));
-    let Some(Question { request, browser, expires }) = question else {
+    let Some(Question { request, browser, upstream_scopes, expires }) = question else {
         return refuse(None, "The answer is malformed.");
     };
     let client = Some(request.client.as_str());
@@ -334,6 +337,10 @@ pub(super) async fn decide(server: &Inner, form: &Parameters<'_>, sender: Sender
             request.scopes.retain(|_| is_chosen());
             if request.scopes.is_empty() && asked > 0 {
                 return refuse(Some(&request.client), "Nothing was allowed.");
+            }
+            // A new configuration may need scopes that the page did not show.
+            if !server.upstream.requested_scopes(&request.scopes).iter().all(|scope| upstream_scopes.contains(scope)) {
+                return refuse(Some(&request.client), "The scopes have changed. Start again.");
             }
             let response = log_in(server, Some(request.clone()), browser, false, sender);
             continue_or_fail(server, &request, response, sender.peer)

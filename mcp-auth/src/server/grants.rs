@@ -235,12 +235,14 @@ pub(super) async fn end(server: &Inner, id: &str, peer: Peer, reason: &str) -> R
 pub(super) fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
     let Some(requested) = requested else { return Ok(granted.to_vec()) };
     let requested: HashSet<&str> = requested.split(' ').filter(|scope| !scope.is_empty()).collect();
-    let narrowed: Vec<_> = granted.iter().filter(|scope| requested.contains(scope.as_str())).cloned().collect();
-    match requested.len() {
-        0 => Err(OAuthError::new("invalid_scope", "`scope` names no scope")),
-        count if count > narrowed.len() => Err(OAuthError::new("invalid_scope", "a scope was not granted")),
-        _ => Ok(narrowed),
+    if requested.is_empty() {
+        return Err(OAuthError::new("invalid_scope", "`scope` names no scope"));
     }
+    if !requested.iter().all(|scope| granted.iter().any(|granted| granted == scope)) {
+        return Err(OAuthError::new("invalid_scope", "a scope was not granted"));
+    }
+    // Repetitions are dropped, since the answer is stored.
+    Ok(granted.iter().filter(|scope| requested.contains(scope.as_str())).cloned().collect())
 }
 
 /// The claims of an access token that name what it ends with: a grant, what was issued to a user for identity assertions,

@@ -92,7 +92,7 @@ async fn verify(server: &Inner, client: &Client, text: &str) -> Result<Map<Strin
     if text("sub").is_empty() {
         return Err(invalid("it has no `sub`"));
     }
-    // Otherwise it would survive the end of all access.
+    // An assertion from the future would survive the end of all access.
     if claims.get("iat").and_then(Value::as_f64).is_some_and(|issued| issued > server.clock.unix() + LEEWAY) {
         return Err(invalid("it was issued in the future"));
     }

@@ -196,9 +196,9 @@ pub(super) fn describe(client: &Client, redirect: &str) -> (String, String, bool
 pub(super) fn display_name(name: Option<&str>) -> String {
     let is_harmful = |character: char| {
         character.is_control()
-            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
             || matches!(character, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}')
-            || matches!(character, '\u{e0000}'..='\u{e0fff}' | '\u{1d173}'..='\u{1d17a}')
+            || matches!(character, '\u{e0000}'..='\u{e0fff}' | '\u{1d173}'..='\u{1d17a}' | '\u{1bca0}'..='\u{1bca3}')
             || matches!(
                 character,
                 '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
@@ -394,7 +394,9 @@ mod tests {
             (Some("a\u{ad}b\u{61c}c\u{180e}d\u{2028}e\u{fe0f}f\u{fffb}g\u{e0041}h"), "a b c d e f g h".to_owned()),
             (Some("\u{200b}\u{2066}"), "An application without a name".to_owned()),
             (
-                Some("\u{3164}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{2800}\u{ffa0}\u{1d173}"),
+                Some(
+                    "\u{3164}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{2800}\u{ffa0}\u{1d173}\u{180b}\u{180f}\u{1bca0}",
+                ),
                 "An application without a name".to_owned(),
             ),
             (Some(""), "An application without a name".to_owned()),

@@ -40,6 +40,8 @@ pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
     }
 }
 
+const RESPONSE: [&str; 7] = ["code", "state", "iss", "response", "error", "error_description", "error_uri"];
+
 /// Returns whether the query of a URI contains a parameter of responses. A client might read it in place of the one that is
 /// added, and send a code to the issuer that it names.
 ///
@@ -47,9 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
 /// [RFC 9207](https://www.rfc-editor.org/rfc/rfc9207#section-2.4).
 fn contains_response(uri: &str) -> bool {
     let query = uri.split_once('?').map_or("", |(_, query)| query);
-    let is_of_response =
-        |name: &str| matches!(name, "code" | "state" | "iss" | "response") || name.starts_with("error");
-    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_of_response(&name))
+    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| RESPONSE.contains(&&*name))
 }
 
 /// Returns the scheme of a URI that has a private-use scheme, such as `com.example.app:/callback`. Every program on the machine
@@ -106,7 +106,7 @@ mod tests {
         for (uri, valid) in [
             ("https://app.example/callback", true),
             ("https://app.example/callback?a=b", true),
-            ("https://app.example/callback?a=state&codes=1", true),
+            ("https://app.example/callback?a=state&codes=1&error_page=2", true),
             ("https://app.example/callback?iss=https://evil.example", false),
             ("https://app.example/callback?a=b&i%73s=x", false),
             ("https://app.example/callback?code=x", false),

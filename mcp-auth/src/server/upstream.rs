@@ -458,8 +458,8 @@ impl Issuer {
     ) -> Result<Map<String, Value>, UpstreamError> {
         let invalid = |reason: &str| UpstreamError::Unavailable(format!("the identity token is invalid: {reason}"));
         let token = Jws::parse(token).map_err(invalid)?;
-        if token.kind().is_some_and(|kind| kind != "jwt") {
-            return Err(invalid("it is a token for another purpose"));
+        if let Some(kind) = token.kind().filter(|kind| kind != "jwt") {
+            return Err(invalid(&format!("it is a token for another purpose, of the type `{kind}`")));
         }
         let claims = self.verify_token(&token, None, clock).await.map_err(|error| invalid(error.message()))?;
         if nonce.is_some() && claims.get("nonce").and_then(Value::as_str) != nonce {

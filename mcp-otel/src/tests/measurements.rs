@@ -39,7 +39,7 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
     );
 }
 
-/// What lasts longer has buckets for it.
+/// Long operations have buckets of their own.
 #[test]
 fn each_duration_is_exported_in_its_own_buckets() {
     let exporter = InMemoryMetricExporter::default();

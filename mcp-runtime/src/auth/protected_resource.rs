@@ -233,7 +233,8 @@ impl Challenge {
     /// Many clients do not read escaped characters, and [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-3)
     /// forbids them. Quotation marks and backslashes of the value are therefore replaced with `'`, and everything else
     /// outside of visible ASCII and space with `?`. Values have at most 8,192 bytes; the rest is cut off. The scope
-    /// `offline_access` is removed from `scope`, since it concerns the authorization server.
+    /// `offline_access` is removed from `scope`, since it concerns the authorization server; a parameter without other scopes
+    /// is not set.
     ///
     /// # Panics
     ///

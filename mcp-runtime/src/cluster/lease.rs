@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::Notify,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use crate::{
@@ -57,15 +57,21 @@ impl Lease {
         Err(BackendError::Unavailable("no free number for the replica was found".to_owned()))
     }
 
-    /// Waits until the lease is to be renewed, or until `is_due` is notified, and renews it. Returns the time at which that
-    /// was requested, or an error if it is tried again soon. Returns `None` if the lease is lost: its time has passed, or the
-    /// record is gone.
+    /// Waits until the lease is to be renewed, or a little after `is_due` is notified, and renews it. Returns the time at
+    /// which that was requested, or an error if it is tried again soon. Returns `None` if the lease is lost: its time has
+    /// passed, or the record is gone.
     pub(super) async fn renewal(
         &mut self,
         backend: &Arc<dyn Backend>,
         is_due: &Notify,
     ) -> Option<Result<Instant, BackendError>> {
-        let _ = timeout(self.pause, is_due.notified()).await;
+        // A flood of notifications renews it as often as failures do.
+        let earliest = Instant::now() + self.ttl / 20;
+        let _ = timeout(self.pause, async {
+            is_due.notified().await;
+            sleep_until(earliest).await;
+        })
+        .await;
         let sent = Instant::now();
         match timeout_at(self.valid_until, self.renew(backend)).await {
             Ok(Ok(true)) => {

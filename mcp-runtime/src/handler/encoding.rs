@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::{
     jsonrpc::write,
     model::{CacheScope, Implementation},
-    revision::{Dialect, Feature, Member},
+    revision::{Dialect, Feature, Member, encode::of_author},
 };
 
 /// The encoding of results in one revision.
@@ -61,7 +61,7 @@ impl Encoding {
     pub(crate) fn end_result_as(&self, out: &mut Vec<u8>, result_type: &str, meta: Option<&Map<String, Value>>) {
         let meta = meta.filter(|meta| !meta.is_empty()).map(|meta| {
             move |out: &mut Vec<u8>| {
-                for (name, value) in meta {
+                for (name, value) in of_author(meta) {
                     write::plain(member(out, name), value);
                 }
             }

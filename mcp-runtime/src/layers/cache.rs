@@ -23,7 +23,8 @@ const OVERHEAD: usize = 256;
 /// With a context, the result may depend on anything; [`per_key`](Self::per_key) enables the cache for such
 /// functions. A cached result is used if the arguments (in any order), the [principal](crate::Caller::principal) and
 /// the revision are the same, and for functions with a context also the scopes and the
-/// [claims](crate::auth::Identity::claims) of the caller, which the function can read. The claims of most tokens differ.
+/// [claims](crate::auth::Identity::claims) of the caller, which the function can read. Since claims such as `iat` and `exp`
+/// differ between tokens, each token then has results of its own.
 ///
 /// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for
 /// cached results. Calls with the same arguments that start before the first one has finished all run.

@@ -264,11 +264,12 @@ pub(crate) struct ServerCapabilities {
 impl ServerCapabilities {
     /// Returns the lists that the server has.
     pub(crate) fn lists(self) -> ListSet {
-        ListSet::matching(|kind| match kind.kind() {
-            EntryKind::Tool => self.tools,
-            EntryKind::Resource => self.resources,
-            EntryKind::Prompt => self.prompts,
-            EntryKind::Method => false,
+        ListSet::matching(|kind| match kind {
+            ListKind::Tools => self.tools,
+            #[cfg(feature = "ui")]
+            ListKind::ModelTools => self.tools,
+            ListKind::Resources | ListKind::Templates => self.resources,
+            ListKind::Prompts => self.prompts,
         })
     }
 }

@@ -1,10 +1,12 @@
 //! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
+use mcp_runtime_uri_template::check_meta_key;
 use mcp_schema::{is_date, is_date_time};
 use serde_json::{Map, Value};
 
 use super::table::{Feature, Features};
 use crate::{
+    error::excerpt,
     jsonrpc::{
         raw,
         write::{base64, plain, string, verbatim},
@@ -192,8 +194,21 @@ fn link_as_text(link: &ResourceLink) -> String {
 /// and notifications exists in every revision.
 pub(crate) fn meta(object: &mut Object<'_>, features: Features, meta: &Map<String, Value>) {
     if !meta.is_empty() && features.has(Feature::ItemMeta) {
-        plain(object.key("_meta"), meta);
+        let mut inner = Object::begin(object.key("_meta"));
+        of_author(meta).for_each(|(key, value)| plain(inner.key(key), value));
+        inner.end();
     }
+}
+
+/// Returns the members of `_meta` that an author may set. The fields of values can be set without checks.
+pub(crate) fn of_author(meta: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    meta.iter().filter(|(key, _)| {
+        let checked = check_meta_key(key);
+        if let Err(rule) = checked {
+            tracing::error!(key = &*excerpt(key), rule, "a member of `_meta` is not sent");
+        }
+        checked.is_ok()
+    })
 }
 
 /// Writes hints for the client. Leaves out values that the schemas do not allow.

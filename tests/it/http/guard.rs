@@ -55,7 +55,7 @@ async fn hosts_and_origins_are_checked() {
         (good.clone().without("host"), 400),
         (good.clone().and("host", "localhost"), 400),
         (good.clone().with("host", "evil.example").path("http://localhost/mcp"), 200),
-        (good.clone().without("host").path("http://localhost/mcp"), 400),
+        (good.clone().without("host").path("http://localhost/mcp"), 200),
         (good.clone().and("host", "localhost").path("http://localhost/mcp"), 400),
         (good.clone().path("http://evil.example/mcp"), 403),
         (good.and("origin", "http://localhost").and("origin", "https://evil.example"), 403),

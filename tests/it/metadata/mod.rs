@@ -10,13 +10,13 @@ use mcp_runtime::{
     ToolResult,
     ask::{SampleRequest, SampleToolResult},
     backend::Timestamp,
-    model::{Annotations, Audio, PromptResult, ResourceResult, Role, Structured},
+    model::{Annotations, Audio, PromptResult, ResourceResult, Role, Structured, Text},
     prompt, resource, tool,
 };
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const KEY: &str = "com.example/key";
 
@@ -488,6 +488,34 @@ async fn roots_have_meta() {
 #[tool]
 fn reserved(key: String) -> ToolResult {
     ToolResult::new(["text"]).with_meta(key, 1)
+}
+
+/// Fields can be set without checks.
+#[tokio::test]
+async fn other_keys_of_meta_are_not_sent() {
+    fn meta() -> Map<String, Value> {
+        let keys = ["com.example/key", "io.modelcontextprotocol/serverInfo", "-bad-/key", "traceparent"];
+        keys.into_iter().map(|key| (key.to_owned(), json!("mine"))).collect()
+    }
+
+    /// Return a result with such keys.
+    #[tool]
+    fn careless() -> ToolResult {
+        let mut text = Text::new("text");
+        text.meta = meta();
+        let mut result = ToolResult::new([Content::Text(text)]);
+        result.meta = meta();
+        result
+    }
+
+    for revision in Revision::ALL {
+        let server = Server::empty("careless", "1.0.0").with::<careless>();
+        let result = server.test_client(revision).call("careless", json!({})).await.unwrap();
+        let sent = |meta: &Value| meta.as_object().unwrap().values().filter(|value| **value == "mine").count();
+        assert_eq!((sent(&result["_meta"]), &result["_meta"]["com.example/key"]), (1, &json!("mine")), "{revision}");
+        let block = &result["content"][0]["_meta"];
+        assert!(block.is_null() || sent(block) == 1, "{revision}: {block}");
+    }
 }
 
 /// A key that is malformed or reserved fails the call; the log has the reason.

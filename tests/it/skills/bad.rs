@@ -74,10 +74,9 @@ fn invalid_front_matter_is_reported() {
         (b"---\nname: other\ndescription: D\n---\n", "the name `other` differs from that of its directory, `one`"),
         (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is invalid, expected 1 to 64 lowercase letters"),
         (
-            b"---\nname: one\ndescription: D\nlicense: 7\n---\n",
-            "`license` in its front matter must be a string, but it is 7",
+            b"---\nname: one\ndescription: D\ncompatibility: 7\n---\n",
+            "`compatibility` in its front matter must be a string, but it is 7",
         ),
-        (b"---\nname: one\ndescription: D\ncompatibility:\n---\n", "must be a string, but it is null"),
         (incompatible.as_bytes(), "`compatibility` in its front matter has more than 500 characters"),
         (b"---\nname: one\ndescription: D\nmetadata: [1]\n---\n", "must be an object, but it is [1]"),
         (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "which JSON cannot represent"),
@@ -102,7 +101,7 @@ fn invalid_front_matter_is_reported() {
     // Lists and objects that follow each other are not nested.
     let [lists, objects] = ["[], ", "{a: 1}, "]
         .map(|item| format!("---\nname: one\ndescription: D\nwide: [{}x]\n---\n", item.repeat(100)));
-    let usual = "---\nname: one\ndescription: D\nlicense: MIT\nmetadata: {version: 1.0}\nallowed-tools: [Read]\n---\n";
+    let usual = "---\nname: one\ndescription: D\nlicense:\ncompatibility:\nmetadata: {version: 1.0}\nallowed-tools: [Read]\n---\n";
     for contents in [verbose.replacen('é', "", 1), incompatible.replacen('é', "", 1), usual.to_owned(), lists, objects]
     {
         folder.write("one/SKILL.md", contents);

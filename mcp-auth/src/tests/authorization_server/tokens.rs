@@ -40,7 +40,6 @@ async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
     assert_eq!(identity.principal(), format!("{ISSUER}#client:robot"));
     let spaced = request("robot", "a robot secret", " notes:read  notes:audit ").await;
     assert_eq!(spaced.json()["scope"], "notes:read notes:audit", "{spaced:?}");
-    // An answer is stored.
     let repeated = request("robot", "a robot secret", &"notes:audit ".repeat(1000)).await;
     assert_eq!(repeated.json()["scope"], "notes:audit", "{repeated:?}");
 }

@@ -161,7 +161,7 @@ impl ReplicaSessions {
             Err(_) if self.store.replica.is_fresh(tokio::time::Instant::now()) && was_read() => Ok(true),
             refreshed => {
                 if refreshed == Ok(false) {
-                    self.ended(local.session.id().unwrap_or_default());
+                    self.ended(local);
                 }
                 refreshed
             }
@@ -177,11 +177,9 @@ impl ReplicaSessions {
     }
 
     /// Removes the copy of a session that has ended, and the logs of its streams.
-    fn ended(&self, id: &str) {
-        if let Some(local) = self.sessions.get(id) {
-            local.ended_everywhere();
-            self.sessions.close(id);
-        }
+    fn ended(&self, local: &HttpSession) {
+        local.ended_everywhere();
+        self.sessions.close(local.session.id().unwrap_or_default());
     }
 
     /// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
@@ -256,14 +254,22 @@ impl SharedSessions for ReplicaSessions {
         let is_announced = |message| matches!(message, &SessionMessage::Initialized | &SessionMessage::Change(_));
         let is_change = messages.iter().any(is_announced);
         Box::pin(async move {
-            with_timeout(self.store.send(session, messages)).await.inspect_err(|_| {
-                // The copy may contain changes that the record does not, and the record may contain changes that were not
-                // announced to the other replicas.
-                invalidate(session);
-                if is_change {
-                    self.announce_later(session);
+            let sent = with_timeout(self.store.send(session, messages)).await;
+            match sent {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.sessions.get(session.id().unwrap_or_default()).iter().for_each(|local| self.ended(local));
                 }
-            })
+                Err(_) => {
+                    // The copy may contain changes that the record does not, and the record may contain changes that were
+                    // not announced to the other replicas.
+                    invalidate(session);
+                    if is_change {
+                        self.announce_later(session);
+                    }
+                }
+            }
+            sent
         })
     }
 
@@ -271,7 +277,7 @@ impl SharedSessions for ReplicaSessions {
         Box::pin(async move {
             with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))?;
             // The announcement may arrive when the caller has already removed the copy.
-            self.ended(session.id().unwrap_or_default());
+            self.sessions.get(session.id().unwrap_or_default()).iter().for_each(|local| self.ended(local));
             Ok(())
         })
     }
@@ -305,7 +311,9 @@ impl ReplicaHandler for ReplicaSessions {
             Announcement::AllChanged => self.missed(),
             Announcement::Ended { session } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
-                self.ended(&session);
+                if let Some(local) = self.sessions.get(&session) {
+                    self.ended(&local);
+                }
             }
             Announcement::Cancelled { session, request } => {
                 if self.cancel_call(&session, &request) {
@@ -315,9 +323,10 @@ impl ReplicaHandler for ReplicaSessions {
             // A client can make up answers to questions that were never asked, or repeat an answer. Their records are deleted,
             // so that they neither answer a later question nor take the room of other answers.
             Announcement::Answered { session, request, answer } => {
-                if let Some(local) = self.waiting_for(&session, request)
-                    && let Some(answer) = answer
-                {
+                let Some(local) = self.waiting_for(&session, request) else {
+                    return self.work.removals.add(Work::TakeAnswer(session, request));
+                };
+                if let Some(answer) = answer {
                     deliver(&local, request, answer);
                 }
                 self.work.answers.add(Work::TakeAnswer(session, request));

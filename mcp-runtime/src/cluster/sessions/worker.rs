@@ -79,7 +79,7 @@ impl ReplicaSessions {
         if let Some(local) = stale
             && !self.store.refresh(&local.session).await?
         {
-            self.ended(id);
+            self.ended(&local);
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl ReplicaSessions {
         let Some(local) = self.sessions.get(id) else { return };
         match self.store.renew(&local.session).await {
             Ok(true) => {}
-            Ok(false) => self.ended(id),
+            Ok(false) => self.ended(&local),
             Err(_) => SharedSession::of(&local.session).into_iter().for_each(SharedSession::set_unused),
         }
     }

@@ -335,19 +335,19 @@ fn task_owner(request: &RequestContext<'_>) -> Result<TaskOwner, Fault> {
 }
 
 /// Returns the name of the owner of the tasks of a request: its principal or, if the transport does not know one, its session.
-/// Without a session the owner is empty, and knowing the id of a task is enough to use it. Sessions do not see the tasks of
-/// the extension, nor the extension those of sessions: a result is stored in the encoding of the revision that requested it.
+/// Without a session the owner is empty, and knowing the id of a task is enough to use it. Tasks of sessions and tasks of the
+/// extension are separate, since a result is stored in the encoding of the revision that requested it.
 ///
 /// # Errors
 ///
 /// Returns a fault if no random id can be generated for the session.
 fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
-    let session = request.session().filter(|_| request.has(Feature::SessionTasks));
+    let has_session_tasks = request.has(Feature::SessionTasks);
     if let Some(principal) = request.principal() {
-        let kind = if session.is_some() { "session-principal" } else { "principal" };
+        let kind = if has_session_tasks { "session-principal" } else { "principal" };
         return Ok(format!("{kind}:{principal}"));
     }
-    let Some(session) = session else { return Ok(String::new()) };
+    let Some(session) = request.session().filter(|_| has_session_tasks) else { return Ok(String::new()) };
     if session.id().is_none() {
         let no_id = || Fault::internal("the server cannot generate random ids");
         // If two requests race, the first id wins.

@@ -21,7 +21,7 @@ use std::{
 pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification};
 
 use crate::{
-    auth::{AccessRules, RequestHead},
+    auth::{AccessRules, RequestHead, Scopes},
     handler::{
         call::Call,
         caller::{CallConnection, CallLifetime, Caller},
@@ -29,7 +29,7 @@ use crate::{
         outcome::CallFuture,
     },
     jsonrpc::{Id, raw},
-    stdx::{OnDrop, debug, race},
+    stdx::{Mutex, OnDrop, debug, race},
     telemetry::{SharedTelemetry, Unsampled},
 };
 
@@ -93,6 +93,8 @@ pub(crate) struct SharedCall {
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The rules about scopes. `None` if the caller has none.
     pub(crate) access: Option<Arc<AccessRules>>,
+    /// The scopes that the function has demanded, and that the caller has.
+    pub(crate) demanded: Mutex<Scopes>,
     pub(crate) lifetime: CallLifetime,
     pub(crate) progress: ProgressLimiter,
     pub(crate) client_wait: ClientWait,
@@ -117,6 +119,7 @@ impl SharedCall {
             task: None,
             handoff: None,
             access: None,
+            demanded: Mutex::default(),
             lifetime: CallLifetime::default(),
             progress: ProgressLimiter::default(),
             client_wait: ClientWait::default(),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     handler::entry::is_extension_method,
     model::{Level, add_meta},
-    revision::{DEPRECATED_LOG_MESSAGES, Feature},
+    revision::{DEPRECATED_LOG_MESSAGES, Feature, encode::of_author},
 };
 
 /// Progress and log messages.
@@ -121,7 +121,10 @@ impl Context {
             return;
         }
         match serde_json::to_value(params) {
-            Ok(params @ Value::Object(_)) if is_extension_method(method) => {
+            Ok(mut params @ Value::Object(_)) if is_extension_method(method) => {
+                if let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) {
+                    *meta = of_author(meta).map(|(key, value)| (key.clone(), value.clone())).collect();
+                }
                 let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
                 self.shared.connection().notify(message.to_string().as_bytes());
             }

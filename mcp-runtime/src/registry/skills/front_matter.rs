@@ -6,6 +6,8 @@ use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use saphyr_parser::{Event, Parser};
 use serde_json::{Map, Number, Value};
 
+use crate::error::excerpt;
+
 /// The maximum size of the front matter in bytes.
 const MAX_BYTES: usize = 64 << 10;
 /// The maximum nesting depth of lists and objects.
@@ -35,11 +37,13 @@ impl FrontMatter {
         let fields = block(file).and_then(fields).map_err(|error| vec![error])?;
         let name = string(&fields, "name").and_then(|name| check_name(name, directory));
         let description = text(&fields, "description", MAX_DESCRIPTION_CHARS);
-        let optional = [("license", usize::MAX), ("compatibility", MAX_COMPATIBILITY_CHARS)];
-        let present = optional.into_iter().filter(|(field, _)| fields.contains_key(*field));
-        let mut problems: Vec<_> = present.filter_map(|(field, max)| text(&fields, field, max).err()).collect();
-        if let Some(metadata) = fields.get("metadata").filter(|metadata| !metadata.is_object()) {
-            problems.push(format!("`metadata` in its front matter must be an object, but it is {metadata}"));
+        let is_given = |field: &str| fields.get(field).is_some_and(|value| !value.is_null());
+        let mut problems = Vec::new();
+        if is_given("compatibility") {
+            problems.extend(text(&fields, "compatibility", MAX_COMPATIBILITY_CHARS).err());
+        }
+        if is_given("metadata") && !fields["metadata"].is_object() {
+            problems.push(not_a("an object", "metadata", &fields["metadata"]));
         }
         match (name, description) {
             (Ok(name), Ok(description)) if problems.is_empty() => Ok(Self { name, description, fields }),
@@ -126,9 +130,13 @@ fn json(yaml: &Yaml<'_>) -> Result<Value, String> {
 fn string(fields: &Map<String, Value>, field: &str) -> Result<String, String> {
     match fields.get(field) {
         Some(Value::String(value)) => Ok(value.clone()),
-        Some(value) => Err(format!("`{field}` in its front matter must be a string, but it is {value}")),
+        Some(value) => Err(not_a("a string", field, value)),
         None => Err(format!("`{field}` is missing in its front matter")),
     }
+}
+
+fn not_a(kind: &str, field: &str, value: &Value) -> String {
+    format!("`{field}` in its front matter must be {kind}, but it is {}", excerpt(&value.to_string()))
 }
 
 fn check_name(name: String, directory: &str) -> Result<String, String> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request::Parts};
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use super::{
@@ -27,10 +27,7 @@ pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Reject
 
 /// Rejects a request whose `Host` is not allowed, whatever its `Origin`.
 pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
-    // HTTP/1.1 requires the header beside an absolute target, too.
-    let [header] = Header::find(&request.headers, [&header::HOST]);
-    let is_complete = request.version > Version::HTTP_11 || header.text().is_some();
-    let Some(host) = host(&request.headers, &request.uri).filter(|_| is_complete) else {
+    let Some(host) = host(&request.headers, &request.uri) else {
         let reason = "expected exactly one `Host` header";
         log_rejection(request, reason);
         return Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, reason)));
@@ -84,11 +81,12 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
 }
 
 pub(super) fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
-    if let Some(authority) = uri.authority() {
-        return Some(authority.as_str());
-    }
     let [host] = Header::find(headers, [&header::HOST]);
-    host.text()
+    match uri.authority() {
+        // HTTP/2 does not need the header, and neither does a request that was made in this process.
+        Some(authority) => (host.is_absent() || host.text().is_some()).then(|| authority.as_str()),
+        None => host.text(),
+    }
 }
 
 fn is_allowed_host(host: &str, options: &HttpOptions) -> bool {

@@ -33,7 +33,7 @@ async fn get(endpoint: &Endpoint, path: &str) -> FullResponse {
     endpoint.send(&Request::new("GET").path(path)).await
 }
 
-/// Every call needs them.
+/// Every request needs the base scopes.
 #[tokio::test]
 async fn the_scopes_of_all_requests_are_described() {
     let server = server().0.authenticate(Tokens::of(resource_of_example())).require_scopes("mcp");

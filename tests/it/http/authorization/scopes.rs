@@ -185,7 +185,18 @@ async fn functions_demand_scopes_at_run_time() {
         ctx.require_scopes(["notes.share", "offline_access"])
     }
 
-    let server = Protected::with(|server| server.require_scopes("mcp").with::<stay>(), HttpOptions::default());
+    /// Demand scopes one after another.
+    #[tool(scopes("notes.read"))]
+    fn export_all(ctx: &Context) -> Result<(), Fault> {
+        ctx.require_scopes("notes.write")?;
+        ctx.require_scopes("notes.share")
+    }
+
+    let entries = |server: Server| server.require_scopes("mcp").with::<stay>().with::<export_all>();
+    let server = Protected::with(entries, HttpOptions::default());
+    let reply = server.send(with_token(call("export_all"), "ada/mcp/notes.read/notes.write")).await;
+    let expected = challenge("mcp notes.read notes.write notes.share", r#"error="insufficient_scope", "#);
+    assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
     let reply = server.send(with_token(call("stay"), "ada/mcp")).await;
     let expected = challenge("mcp notes.share", r#"error="insufficient_scope", "#);
     assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));

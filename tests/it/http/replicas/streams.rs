@@ -157,7 +157,7 @@ async fn a_process_keeps_the_logs_of_few_calls_of_a_session() {
     assert_eq!(response["error"]["message"], "the session has ended", "{response}");
 }
 
-/// Whichever replica ends the session, and although the one that has the streams removes the session at once.
+/// Logs are deleted whichever replica ends the session.
 #[tokio::test]
 async fn the_logs_of_a_session_end_with_it() {
     let cluster = Cluster::start(2).await;

@@ -174,6 +174,7 @@ fn preflight() -> HttpResponse {
 /// Returns the metadata of the resource with this identifier.
 fn describe(resource: &ProtectedResource, identifier: &str, engine: &Engine) -> Value {
     let mut metadata: Map<_, _> = resource.members().clone().into_iter().collect();
+    // It has its own method.
     metadata.remove("scopes_supported");
     metadata.insert("resource".to_owned(), json!(identifier));
     metadata.insert("authorization_servers".to_owned(), json!(resource.authorization_servers()));

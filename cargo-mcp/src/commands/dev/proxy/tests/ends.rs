@@ -22,7 +22,7 @@ fn without_a_server() {
             "#,
         ),
         (
-            "a queued batch of which a request was cancelled is sent",
+            "a queued batch is sent although one of its requests was cancelled",
             r#"
             > client {"id":1,"method":"initialize"}
             > client [{"id":2,"method":"x"},{"id":3,"method":"y"}]
