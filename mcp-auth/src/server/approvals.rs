@@ -41,11 +41,9 @@ struct Approval {
 
 impl Approvals {
     /// Returns whether the user need not be asked about a request.
-    fn cover(&self, server: &Inner, request: &AuthorizationRequest) -> bool {
-        let now = server.clock.unix();
-        let upstream_scopes = server.upstream.requested_scopes(&request.scopes);
+    fn cover(&self, request: &AuthorizationRequest, upstream_scopes: &[String], now: f64) -> bool {
         let recent = self.silent.iter().filter(|at| now - **at < WINDOW).count();
-        let covers = |approval: &Approval| approval.covers(request, &upstream_scopes, now);
+        let covers = |approval: &Approval| approval.covers(request, upstream_scopes, now);
         recent < MAX_SILENT && self.clients.iter().any(covers)
     }
 }
@@ -67,7 +65,8 @@ pub(super) async fn are_remembered(
     request: &AuthorizationRequest,
 ) -> Result<bool, BackendError> {
     let found = server.store.get::<Approvals>("browser", browser).await?;
-    Ok(found.is_some_and(|(approvals, _)| approvals.cover(server, request)))
+    let upstream_scopes = server.upstream.requested_scopes(&request.scopes);
+    Ok(found.is_some_and(|(approvals, _)| approvals.cover(request, &upstream_scopes, server.clock.unix())))
 }
 
 /// Returns the browsers in which approvals of a user are remembered, and the approvals.
@@ -110,10 +109,11 @@ pub(super) async fn use_silently(
     browser: &str,
     subject: &str,
     request: &AuthorizationRequest,
+    upstream_scopes: &[String],
 ) -> Result<bool, BackendError> {
     let (now, mut is_approved) = (server.clock.unix(), false);
     let change = |approvals: &mut Approvals| {
-        is_approved = approvals.subject == subject && approvals.cover(server, request);
+        is_approved = approvals.subject == subject && approvals.cover(request, upstream_scopes, now);
         approvals.silent.retain(|at| now - at < WINDOW);
         approvals.silent.push(now);
     };
@@ -127,6 +127,7 @@ pub(super) async fn remember(
     browser: &str,
     subject: &str,
     request: &AuthorizationRequest,
+    upstream_scopes: &[String],
 ) -> Result<(), BackendError> {
     let found = server.store.get::<Approvals>("browser", browser).await?;
     let (mut approvals, condition) = match found {
@@ -147,7 +148,7 @@ pub(super) async fn remember(
         client: request.client.clone(),
         redirect_uri: request.redirect_uri.clone(),
         scopes: request.scopes.clone(),
-        upstream_scopes: server.upstream.requested_scopes(&request.scopes),
+        upstream_scopes: upstream_scopes.to_vec(),
         until: server.clock.unix() + LIFETIME.as_secs_f64(),
     });
     users::add_browser(server, subject, browser).await?;

@@ -64,6 +64,8 @@ struct Question {
 pub(super) struct Pending {
     /// The request of a client. Absent if the user wants to see the account page.
     pub(super) request: Option<AuthorizationRequest>,
+    /// The scopes that are requested at the provider.
+    pub(super) upstream_scopes: Vec<String>,
     pub(super) attempt: Attempt,
     /// The hash of the cookie of the browser.
     pub(super) browser: String,
@@ -407,13 +409,15 @@ pub(super) fn log_in(
     sender: Sender<'_>,
 ) -> Result<Response<Bytes>, OAuthError> {
     let expires = server.clock.unix() + MAX_DURATION as f64;
-    let pending = Pending { request, attempt: Attempt::new()?, browser, is_remembered, expires };
+    let scopes = request.as_ref().map_or(&[] as &[String], |request| &request.scopes);
+    let upstream_scopes = server.upstream.requested_scopes(scopes);
+    let pending = Pending { request, upstream_scopes, attempt: Attempt::new()?, browser, is_remembered, expires };
     let sealed = server.sealer.seal_text(Purpose::Login, &pending)?;
     if sealed.len() > MAX_COOKIE {
         return Err(OAuthError::new("invalid_request", "the parameters of the request are too long"));
     }
-    let scopes = pending.request.as_ref().map_or(&[] as &[String], |request| &request.scopes);
-    let url = server.upstream.authorization_url(&pending.attempt, &server.options.callback_url(), scopes);
+    let (callback, scopes) = (server.options.callback_url(), &pending.upstream_scopes);
+    let url = server.upstream.authorization_url(&pending.attempt, &callback, scopes);
     let mut response = reply::redirect(&url);
     server.cookies.set(&mut response, &pending.cookie(), &sealed, MAX_DURATION);
     if pending.request.is_none() {

@@ -198,7 +198,8 @@ async fn finish(
         return Err(OAuthError::new("access_denied", "the user may not use this server"));
     }
     if pending.is_remembered {
-        if !approvals::use_silently(server, &pending.browser, &login.subject, request).await? {
+        let (browser, upstream_scopes) = (&pending.browser, &pending.upstream_scopes);
+        if !approvals::use_silently(server, browser, &login.subject, request, upstream_scopes).await? {
             // Another user has logged in, who has not been asked, or the user has ended the access of the client meanwhile.
             users::forget_browser(server, &pending.browser).await?;
             return Ok(reply::redirect(&restart_url(server, request)));
@@ -211,7 +212,8 @@ async fn finish(
         event("approval").record();
     }
     if !pending.is_remembered && Client::may_be_remembered(&request.redirect_uri) {
-        approvals::remember(server, &pending.browser, &login.subject, request).await?;
+        let (browser, upstream_scopes) = (&pending.browser, &pending.upstream_scopes);
+        approvals::remember(server, browser, &login.subject, request, upstream_scopes).await?;
     }
     let lifetime = server.options.registration_lifetime();
     if client.source == ClientSource::Registered {

@@ -199,9 +199,9 @@ impl Upstream {
         requested
     }
 
-    /// Returns the URL at which the user logs in.
+    /// Returns the URL at which the user logs in, with these scopes of the provider.
     pub(super) fn authorization_url(&self, attempt: &Attempt, callback: &str, scopes: &[String]) -> String {
-        let (scope, challenge) = (self.requested_scopes(scopes).join(" "), random::hash(&attempt.verifier));
+        let (scope, challenge) = (scopes.join(" "), random::hash(&attempt.verifier));
         let mut parameters: Vec<(&str, &str)> =
             self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         parameters.extend([

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::table::{Feature, Features};
 use crate::{
+    counters::Warnings,
     error::excerpt,
     jsonrpc::{
         raw,
@@ -202,9 +203,13 @@ pub(crate) fn meta(object: &mut Object<'_>, features: Features, meta: &Map<Strin
 
 /// Returns the members of `_meta` that an author may set. The fields of values can be set without checks.
 pub(crate) fn of_author(meta: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    static DROPPED: Warnings = Warnings::new();
+
     meta.iter().filter(|(key, _)| {
         let checked = check_meta_key(key);
-        if let Err(rule) = checked {
+        if let Err(rule) = checked
+            && DROPPED.is_due()
+        {
             tracing::error!(key = &*excerpt(key), rule, "a member of `_meta` is not sent");
         }
         checked.is_ok()

@@ -275,9 +275,9 @@ impl Server {
     /// # Errors
     ///
     /// [`build`](Self::build) fails if the directory cannot be read, if a `SKILL.md` has no front matter with `name`
-    /// and `description`, if its `compatibility` is not a text of at most 500 characters or its `metadata` not an object, if a
-    /// skill's name is invalid or differs from its directory's, if a skill has more than 512 files or 16 MiB, if there are more than 16,384 files in total, or if a symbolic link points outside the
-    /// directory.
+    /// and `description`, if its `compatibility` is not a text of 1 to 500 characters or its `metadata` not an object, if
+    /// a skill's name is invalid or differs from its directory's, if a skill has more than 512 files or 16 MiB, if there
+    /// are more than 16,384 files in total, or if a symbolic link points outside the directory.
     #[cfg(feature = "skills")]
     pub fn with_skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
         self.skills.push(directory.into());

@@ -505,7 +505,7 @@ async fn the_account_page_ends_no_login_of_a_client() {
     let world = World::new().await;
     let mut browser = Browser::default();
     // Their cookies take the space that there is for cookies of logins.
-    let state = "x".repeat(942);
+    let state = "x".repeat(912);
     let page = world.authorize(&mut browser, &[("state", &state)]).await;
     let login = world.answer(&mut browser, &page, "approve").await;
     for _ in 0..3 {

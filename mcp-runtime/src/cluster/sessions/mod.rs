@@ -254,12 +254,11 @@ impl SharedSessions for ReplicaSessions {
         let is_announced = |message| matches!(message, &SessionMessage::Initialized | &SessionMessage::Change(_));
         let is_change = messages.iter().any(is_announced);
         Box::pin(async move {
+            let local = self.sessions.get(session.id().unwrap_or_default());
             let sent = with_timeout(self.store.send(session, messages)).await;
             match sent {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.sessions.get(session.id().unwrap_or_default()).iter().for_each(|local| self.ended(local));
-                }
+                Ok(false) => local.iter().for_each(|local| self.ended(local)),
                 Err(_) => {
                     // The copy may contain changes that the record does not, and the record may contain changes that were
                     // not announced to the other replicas.
@@ -275,9 +274,10 @@ impl SharedSessions for ReplicaSessions {
 
     fn delete<'a>(&'a self, session: &'a Session) -> BackendFuture<'a, ()> {
         Box::pin(async move {
-            with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))?;
             // The announcement may arrive when the caller has already removed the copy.
-            self.sessions.get(session.id().unwrap_or_default()).iter().for_each(|local| self.ended(local));
+            let local = self.sessions.get(session.id().unwrap_or_default());
+            with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))?;
+            local.iter().for_each(|local| self.ended(local));
             Ok(())
         })
     }
@@ -320,11 +320,11 @@ impl ReplicaHandler for ReplicaSessions {
                     self.work.cancellations.add(Work::ForgetCancellation(session, request));
                 }
             }
-            // A client can make up answers to questions that were never asked, or repeat an answer. Their records are deleted,
-            // so that they neither answer a later question nor take the room of other answers.
+            // A client can make up answers to questions that were never asked, or repeat an answer. Their records are
+            // deleted, so that they neither answer a later question nor take the room of other answers.
             Announcement::Answered { session, request, answer } => {
                 let Some(local) = self.waiting_for(&session, request) else {
-                    return self.work.removals.add(Work::TakeAnswer(session, request));
+                    return self.work.unexpected.add(Work::TakeAnswer(session, request));
                 };
                 if let Some(answer) = answer {
                     deliver(&local, request, answer);
@@ -417,6 +417,8 @@ enum Work {
 #[derive(Debug, Default)]
 struct SharedWork {
     answers: WorkQueue,
+    /// Answers that nothing waits for.
+    unexpected: WorkQueue,
     cancellations: WorkQueue,
     refreshes: WorkQueue,
     announcements: WorkQueue,

@@ -130,21 +130,22 @@ impl ReplicaSessions {
 /// Performs the work that is due, and renews the sessions in use once per interval, for as long as it is polled.
 async fn run(shared: Weak<ReplicaSessions>, work: Arc<SharedWork>, interval: Duration) {
     let answers = complete(&shared, &work.answers, interval, ReplicaSessions::all_answers);
+    // Beyond the bound of these queues, records expire.
+    let unexpected = complete(&shared, &work.unexpected, interval, |_| Vec::new());
+    let removals = complete(&shared, &work.removals, interval, |_| Vec::new());
     let cancellations = complete(&shared, &work.cancellations, interval, ReplicaSessions::all_cancellations);
     let refreshes = complete(&shared, &work.refreshes, interval, ReplicaSessions::all_refreshes);
     let announcements = complete(&shared, &work.announcements, interval, |_| vec![Work::AnnounceAll]);
     let mut since = Instant::now();
     let all_renewals = |shared: &ReplicaSessions| shared.all_renewals(std::mem::replace(&mut since, Instant::now()));
     let renewals = complete(&shared, &work.renewals, interval, all_renewals);
-    // Beyond the bound of the queue, records expire.
-    let removals = complete(&shared, &work.removals, interval, |_| Vec::new());
     let renews = async {
         loop {
             sleep(interval).await;
             work.renewals.add_all();
         }
     };
-    tokio::join!(answers, cancellations, refreshes, announcements, renewals, removals, renews);
+    tokio::join!(answers, unexpected, cancellations, refreshes, announcements, renewals, removals, renews);
 }
 
 /// Does the work of one kind. `all` returns all possible work of this kind.

@@ -222,7 +222,10 @@ impl SampleContent {
                 object.string("id", &tool_use.id);
                 object.string("name", &tool_use.name);
                 plain(object.key("input"), &tool_use.input);
-                encode::meta(&mut object, features, &tool_use.meta);
+                // That of the client, which is sent back as it is.
+                if !tool_use.meta.is_empty() {
+                    plain(object.key("_meta"), &tool_use.meta);
+                }
                 object.end();
             }
             Self::ToolResult(result) => {

@@ -295,8 +295,8 @@ impl Context {
     /// ```
     ///
     /// Call it before the function has effects. If the response has not begun, it becomes an HTTP response with status
-    /// 403 that names all scopes that the operation has required so far, and the client can obtain a token with them and
-    /// repeat the call.
+    /// 403 that names these scopes, those of the annotation and those that earlier calls of this method have required, and
+    /// the client can obtain a token with them and repeat the call.
     /// Otherwise, the error names them. Over stdio, where there are no tokens, the check succeeds.
     ///
     /// # Errors
@@ -306,13 +306,14 @@ impl Context {
         let shared = &self.shared;
         let Some(head) = self.head() else { return Ok(()) };
         let (demanded, identity) = (scopes.into(), head.identity());
-        let mut granted = shared.demanded.lock();
         if shared.access.as_ref().is_some_and(|rules| rules.grants(identity, &demanded)) {
+            let mut granted = shared.demanded.lock();
             *granted = std::mem::take(&mut *granted).and(demanded);
             return Ok(());
         }
         let declared = self.call().function.as_ref().and_then(|function| function.scopes.clone());
-        let all = declared.unwrap_or_default().and(granted.clone()).and(demanded);
+        let granted = shared.demanded.lock().clone();
+        let all = declared.unwrap_or_default().and(granted).and(demanded);
         let required = match &shared.access {
             Some(rules) => rules.to_request(identity, all),
             None => AccessRules::default().to_request(None, all),

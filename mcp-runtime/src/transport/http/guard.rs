@@ -83,7 +83,8 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
 pub(super) fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let [host] = Header::find(headers, [&header::HOST]);
     match uri.authority() {
-        // HTTP/2 does not need the header, and neither does a request that was made in this process.
+        // HTTP/2 does not need the header. Beside the absolute target of an older version it is redundant, so it may be absent,
+        // as in requests that are made in this process.
         Some(authority) => (host.is_absent() || host.text().is_some()).then(|| authority.as_str()),
         None => host.text(),
     }
