@@ -342,7 +342,7 @@ pub(super) async fn decide(server: &Inner, form: &Parameters<'_>, sender: Sender
             }
             // A new configuration may need scopes that the page did not show.
             if !server.upstream.requested_scopes(&request.scopes).iter().all(|scope| upstream_scopes.contains(scope)) {
-                return refuse(Some(&request.client), "The scopes have changed. Start again.");
+                return refuse(Some(&request.client), "What is asked for has changed. Start again in the application.");
             }
             let response = log_in(server, Some(request.clone()), browser, false, sender);
             continue_or_fail(server, &request, response, sender.peer)

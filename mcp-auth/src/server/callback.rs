@@ -197,11 +197,11 @@ async fn finish(
     if !server.options.admits(&Value::Object(login.claims.clone())) {
         return Err(OAuthError::new("access_denied", "the user may not use this server"));
     }
+    let Pending { browser, upstream_scopes, .. } = pending;
     if pending.is_remembered {
-        let (browser, upstream_scopes) = (&pending.browser, &pending.upstream_scopes);
         if !approvals::use_silently(server, browser, &login.subject, request, upstream_scopes).await? {
             // Another user has logged in, who has not been asked, or the user has ended the access of the client meanwhile.
-            users::forget_browser(server, &pending.browser).await?;
+            users::forget_browser(server, browser).await?;
             return Ok(reply::redirect(&restart_url(server, request)));
         }
     } else if !users::admit_login(server, &login.subject).await? {
@@ -212,7 +212,6 @@ async fn finish(
         event("approval").record();
     }
     if !pending.is_remembered && Client::may_be_remembered(&request.redirect_uri) {
-        let (browser, upstream_scopes) = (&pending.browser, &pending.upstream_scopes);
         approvals::remember(server, browser, &login.subject, request, upstream_scopes).await?;
     }
     let lifetime = server.options.registration_lifetime();

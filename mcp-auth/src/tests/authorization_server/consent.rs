@@ -182,7 +182,12 @@ async fn approvals_cover_the_scopes_at_the_provider() {
     let wider = world.replica(RESOURCE, [7; 32], |builder| builder).await;
     let page = wider.authorize(&mut browser, &[]).await;
     assert!(page.status == 200 && page.body.contains("notes.delete"), "{page:?}");
-    wider.answer(&mut browser, &page, "approve").await;
+    // The page of the other configuration has not shown them.
+    let mut other = Browser::default();
+    let shown = same.authorize(&mut other, &[]).await;
+    let refused = wider.answer(&mut other, &shown, "approve").await;
+    assert!(refused.status == 400 && refused.body.contains("has changed"), "{refused:?}");
+    assert_eq!(wider.answer(&mut browser, &page, "approve").await.status, 303);
 }
 
 #[tokio::test]
