@@ -252,6 +252,18 @@ declare namespace mcp {
     assert!(error.contains("cannot write `none/mcp.d.ts`"), "{error}");
 }
 
+/// Otherwise, they would say that the server has no tools.
+#[test]
+fn types_of_a_server_that_lists_no_tools_are_not_written() {
+    let mut listed = server();
+    listed["responses"] = json!({"tools/list": {"error": {"code": -32603, "message": "out of order"}}});
+    let server = Server::new(&listed);
+    fs::write(server.path("mcp.d.ts"), "before").expect("a file");
+    let error = server.run(&["types", "--out", "mcp.d.ts"]).expect_failure(3);
+    assert!(error.contains("out of order"), "{error}");
+    assert_eq!(fs::read_to_string(server.path("mcp.d.ts")).expect("a file"), "before");
+}
+
 /// Some servers list tools only for clients that show pages, or have other schemas for them.
 #[cfg(unix)]
 #[test]

@@ -349,7 +349,12 @@ pub(super) async fn decide(server: &Inner, form: &Parameters<'_>, sender: Sender
         }
         Some("deny") => {
             let error = OAuthError::new("access_denied", "the user has refused");
-            continue_or_fail(server, &request, Err(error), sender.peer)
+            let response = continue_or_fail(server, &request, Err(error), sender.peer);
+            let client = server.clients.find(&request.client, sender.peer).await;
+            if client.is_ok_and(|client| client.is_trusted_at(&request.redirect_uri)) {
+                return response;
+            }
+            page::instead_of(&response, "You have refused. Only follow the link if you trust the site.")
         }
         _ => refuse(client, "The answer is malformed."),
     }

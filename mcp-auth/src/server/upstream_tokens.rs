@@ -41,7 +41,7 @@ impl UpstreamTokens {
     ///
     /// # Errors
     ///
-    /// Returns an error if the caller has none, or if it cannot be refreshed.
+    /// Returns an error if the caller has none, or if it has expired and cannot be refreshed.
     pub async fn of(&self, ctx: &Context) -> Result<String, UpstreamTokenError> {
         self.of_identity(ctx.identity(), Peer::from(ctx.peer_addr())).await
     }
@@ -128,10 +128,10 @@ fn joined(scopes: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     scope
 }
 
-/// Returns whether the token of a grant does not expire soon, or cannot be renewed.
+/// Returns whether the token of a grant does not expire soon, or is still valid and cannot be renewed.
 fn is_fresh(server: &Inner, grant: &Grant) -> bool {
-    let soon = server.clock.unix() + MARGIN;
-    grant.tokens.refresh.is_none() || grant.tokens.expires.is_none_or(|expires| soon < expires)
+    let margin = if grant.tokens.refresh.is_some() { MARGIN } else { 0.0 };
+    grant.tokens.expires.is_none_or(|expires| server.clock.unix() + margin < expires)
 }
 
 async fn renewed(server: &Inner, id: &str, peer: Peer) -> Result<String, UpstreamTokenError> {
@@ -139,6 +139,9 @@ async fn renewed(server: &Inner, id: &str, peer: Peer) -> Result<String, Upstrea
         let (grant, version) = grants::get(server, id).await?.ok_or(UpstreamTokenError::Ended)?;
         if is_fresh(server, &grant) {
             return Ok(grant.tokens.access);
+        }
+        if grant.tokens.refresh.is_none() {
+            return Err(UpstreamTokenError::Ended);
         }
         if let Some(grant) = grants::renew(server, id, grant, version, peer).await?
             && grants::replace(server, id, version, &grant).await?

@@ -1,5 +1,7 @@
 //! The entries that each client requires.
 
+use std::path::{Path, PathBuf};
+
 use super::*;
 
 /// An option that every server accepts over stdio.
@@ -114,14 +116,23 @@ fn a_package_is_built_in_release_mode_and_copied() {
     let copied = run(bin.to_str());
     assert!(!copied.stderr.contains("note:"), "{}", copied.stderr);
     copied.expect_success();
-    let entry: serde_json::Value = serde_json::from_str(&home.read(".claude.json")).expect("JSON");
-    let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": [KEY]});
-    assert_eq!(entry["mcpServers"]["hello"], expected);
+    let entry = || -> serde_json::Value {
+        let entries: serde_json::Value = serde_json::from_str(&home.read(".claude.json")).expect("JSON");
+        entries["mcpServers"]["hello"].clone()
+    };
+    assert_eq!(entry(), serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": [KEY]}));
     assert_eq!(fs::read(bin.join("hello")).expect("a copy"), fs::read(example("hello")).expect("the example"));
     // The copy is updated although the entry is the same.
     let mut newer = fs::read(example("hello")).expect("the example");
     newer.push(0);
     fs::write(release.join("hello"), &newer).expect("the file is written");
+    // Clients start in other directories.
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of the workspace");
+    let root: PathBuf = here.ancestors().skip(1).map(|_| "..").collect();
+    let relative = root.join(bin.strip_prefix("/").expect("an absolute path"));
+    run(relative.to_str()).expect_success();
+    assert_eq!(entry()["command"], serde_json::json!(here.join(relative).join("hello")));
+    run(bin.to_str()).expect_success();
     let again = run(bin.to_str()).expect_success();
     let expected = format!("Claude Code: `hello` is already installed in {}\n", home.path(".claude.json").display());
     assert_eq!(again, expected);

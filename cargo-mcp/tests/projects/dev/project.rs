@@ -75,7 +75,7 @@ impl Project {
         let runtime = repository().join("mcp-runtime");
         let manifest = format!(
             "[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-             mcp-runtime = {{ path = {runtime:?}, features = [\"http\", \"ui\"] }}\ntokio = {{ version = \"1\", features = [\"time\"] }}\n\n\
+             mcp_runtime = {{ package = \"mcp-runtime\", path = {runtime:?}, features = [\"http\", \"ui\"] }}\ntokio = {{ version = \"1\", features = [\"time\"] }}\n\n\
              [workspace]\n"
         );
         project.write_file("Cargo.toml", &manifest);

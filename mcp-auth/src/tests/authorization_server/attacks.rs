@@ -105,6 +105,17 @@ async fn errors_take_nobody_to_a_website_that_registered_itself() {
             assert!(response.body.contains(link), "{response:?}");
             assert!(response.body.contains(">Return to phishing.example</a>"), "{response:?}");
         }
+        // Neither does the user who refuses.
+        let mut browser = Browser::default();
+        let page = world.authorize(&mut browser, &[("client_id", id), ("redirect_uri", redirect)]).await;
+        let refused = world.answer(&mut browser, &page, "deny").await;
+        assert_eq!(refused.status, status, "{refused:?}");
+        if status == 400 {
+            assert!(
+                refused.body.contains("href=\"https://phishing.example/a?b=c&amp;error=access_denied"),
+                "{refused:?}"
+            );
+        }
     }
 }
 

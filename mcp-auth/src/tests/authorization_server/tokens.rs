@@ -425,6 +425,20 @@ async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     assert_eq!(call(stranger).await, "the caller has not logged in at the provider");
 }
 
+/// Such a token is used until it expires.
+#[tokio::test]
+async fn a_token_of_the_provider_that_cannot_be_renewed_ends() {
+    let world = World::new().await;
+    world.provider(|provider| provider.has_refresh_tokens = false);
+    let tokens = world.tokens().await;
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    for (seconds, expected) in [(3590, "upstream-access"), (11, "the login at the provider has ended: authorize again")]
+    {
+        world.clock.advance(Duration::from_secs(seconds));
+        assert_eq!(upstream_token_of(&world, identity.0.clone()).await, expected);
+    }
+}
+
 /// Keys verify tokens for longer than any token is valid.
 #[tokio::test]
 async fn the_lifetime_of_access_tokens_is_bounded() {
