@@ -9,39 +9,55 @@ use std::{
 
 use crate::stdx::Mutex;
 
-/// A counter or a gauge of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counter {
-    ActiveCalls,
-    Listeners,
-    CallStreams,
-    SessionStreams,
-    SubscriptionStreams,
-    Questions,
-    WorkingTasks,
-    InputRequiredTasks,
-    CompletedTasks,
-    FailedTasks,
-    CancelledTasks,
-    ExpiredTasks,
-    RefusedCalls,
-    RefusedConnections,
-    RefusedListeners,
-    RefusedMemory,
-    RefusedQuestions,
-    RefusedRate,
-    RefusedSessions,
-    RefusedTasks,
-    DroppedNotifications,
-    DroppedLogLines,
-    Authenticated,
-    InsufficientScope,
-    CredentialsMissing,
-    CredentialsInvalid,
-    AuthenticatorUnavailable,
-    /// The number of the counters above.
-    Count,
+/// Passes the metrics that the process counts to a macro: the name, unit and description of each, and its counters. A
+/// metric with several counters has an attribute, and a value of the attribute for each counter.
+macro_rules! metrics {
+    ($callback:ident) => {
+        $callback! {
+            gauge("mcp.server.calls.active", "{call}", "Calls that run or wait"): ActiveCalls;
+            gauge("mcp.server.subscriptions.active", "{request}", "Open `subscriptions/listen` requests"): Listeners;
+            gauge("mcp.server.client_requests.active", "{request}", "Requests to clients without an answer"): Questions;
+            counter(
+                "mcp.server.notifications.dropped", "{notification}", "Notifications to clients that read too slowly"
+            ): DroppedNotifications;
+            counter("mcp.server.log.dropped", "{line}", "Lines that stderr did not take"): DroppedLogLines;
+            gauge("mcp.server.streams.active", "{stream}", "Open event streams over HTTP"), "mcp.stream.kind":
+                CallStreams = "call", SessionStreams = "session", SubscriptionStreams = "subscription";
+            gauge("mcp.server.tasks", "{task}", "Tasks that the process runs"), "mcp.task.status":
+                WorkingTasks = "working", InputRequiredTasks = "input_required";
+            counter("mcp.server.tasks.ended", "{task}", "Tasks that have ended in this process"), "mcp.task.status":
+                CompletedTasks = "completed", FailedTasks = "failed", CancelledTasks = "cancelled",
+                ExpiredTasks = "expired";
+            counter(
+                "mcp.server.refusals", "{request}", "Requests and connections that were refused because of a limit"
+            ), "mcp.refusal.reason":
+                RefusedCalls = "calls", RefusedConnections = "connections", RefusedListeners = "subscriptions",
+                RefusedMemory = "memory", RefusedQuestions = "client_requests", RefusedRate = "rate",
+                RefusedSessions = "sessions", RefusedTasks = "tasks";
+            counter(
+                "mcp.server.authentications", "{request}", "Requests by the outcome of their authentication"
+            ), "mcp.authentication.outcome":
+                Authenticated = "accepted", InsufficientScope = "insufficient_scope", CredentialsMissing = "missing",
+                CredentialsInvalid = "invalid", AuthenticatorUnavailable = "unavailable";
+        }
+    };
 }
+
+pub(crate) use metrics;
+
+macro_rules! define_counters {
+    ($($kind:ident($($text:literal),+) $(, $attribute:literal)?: $($counter:ident $(= $label:literal)?),+;)+) => {
+        /// A counter or a gauge of the process.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Counter {
+            $($($counter,)+)+
+            /// The number of the counters above.
+            Count,
+        }
+    };
+}
+
+metrics!(define_counters);
 
 pub(crate) const COUNT: usize = Counter::Count as usize;
 
@@ -92,7 +108,6 @@ impl Counted {
     }
 
     /// Counts something else from now on.
-    #[cfg(feature = "tasks")]
     pub(crate) fn set(&mut self, counter: Counter) {
         if counter != self.0 {
             *self = Self::new(counter);
@@ -137,7 +152,6 @@ pub(crate) struct Buffered {
 }
 
 impl Buffered {
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has endpoints"))]
     pub(crate) fn add(&mut self, used: usize, max: usize) {
         self.used += used;
         self.max += max;

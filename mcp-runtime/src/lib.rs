@@ -145,6 +145,25 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
+// Code that only some features use is dead without them, so that only builds with all features look for dead code.
+#![cfg_attr(
+    not(all(
+        feature = "ask",
+        feature = "backend",
+        feature = "cache",
+        feature = "cluster",
+        feature = "http",
+        feature = "log",
+        feature = "rate-limit",
+        feature = "sealed-state",
+        feature = "skills",
+        feature = "tasks",
+        feature = "testing",
+        feature = "tls",
+        feature = "ui",
+    )),
+    allow(dead_code, unused_imports)
+)]
 
 // The expansions of macros in unit tests name the crate as expansions in other crates do.
 #[cfg(test)]
@@ -158,9 +177,6 @@ mod cluster;
 mod counters;
 mod engine;
 mod error;
-#[cfg(fuzzing)]
-#[doc(hidden)]
-pub mod fuzzing;
 // Documentation only, so that ordinary builds leave it out.
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -303,7 +319,7 @@ pub mod __private {
 
     pub use crate::{
         __mapped as mapped, __package as package, __task_support as task_support, __ui_member as ui_member,
-        cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
+        cli::{IntoServer, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
             CallFuture, CompleteKind, Decode, Decoding, Dependency, EnforcesSchema, ErrorMapping, Finished,

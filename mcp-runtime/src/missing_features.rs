@@ -54,170 +54,150 @@ macro_rules! locked_test {
     };
 }
 
-/// A bound that nothing satisfies, because the feature `http` is not enabled.
-///
-/// ```compile_fail,E0277
-/// # use mcp_runtime::Server;
-/// # fn mount(server: Server) -> Result<(), mcp_runtime::BuildError> {
-/// server.build()?.into_http_service(Default::default())?;
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(not(feature = "http"))]
-#[diagnostic::on_unimplemented(
-    message = "this method requires the feature `http` of `mcp-runtime`",
-    label = "the feature `http` is not enabled",
-    note = "run `cargo add mcp-runtime --features http`"
-)]
-pub trait HttpFeature {}
-
-/// A bound that nothing satisfies, because the feature `ask` is not enabled.
-#[cfg(not(feature = "ask"))]
-#[diagnostic::on_unimplemented(
-    message = "this method requires the feature `ask` of `mcp-runtime`",
-    label = "the feature `ask` is not enabled",
-    note = "run `cargo add mcp-runtime --features ask`"
-)]
-pub trait AskFeature {}
-
-/// A bound that nothing satisfies, because the feature `cluster` is not enabled.
-///
-/// ```compile_fail,E0277
-/// use mcp_runtime::{Server, backend::MemoryBackend};
-///
-/// Server::new("billing", "1.0.0").backend(MemoryBackend::default());
-/// ```
-#[cfg(not(feature = "cluster"))]
-#[diagnostic::on_unimplemented(
-    message = "this method requires the feature `cluster` of `mcp-runtime`",
-    label = "the feature `cluster` is not enabled",
-    note = "run `cargo add mcp-runtime --features cluster`, or add `mcp-runtime-redis`, which enables it"
-)]
-pub trait ClusterFeature {}
-
-/// A bound that nothing satisfies, because the feature `log` is not enabled.
-///
-/// ```compile_fail,E0277
-/// mcp_runtime::Server::new("billing", "1.0.0").forward_log();
-/// ```
-#[cfg(not(feature = "log"))]
-#[diagnostic::on_unimplemented(
-    message = "this method requires the feature `log` of `mcp-runtime`",
-    label = "the feature `log` is not enabled",
-    note = "run `cargo add mcp-runtime --features log`"
-)]
-pub trait LogFeature {}
-
-/// A bound that nothing satisfies, because the feature `skills` is not enabled.
-///
-/// ```compile_fail,E0277
-/// mcp_runtime::Server::new("billing", "1.0.0").with_skills("skills");
-/// ```
-#[cfg(not(feature = "skills"))]
-#[diagnostic::on_unimplemented(
-    message = "this method requires the feature `skills` of `mcp-runtime`",
-    label = "the feature `skills` is not enabled",
-    note = "run `cargo add mcp-runtime --features skills`"
-)]
-pub trait SkillsFeature {}
-
-/// A bound that nothing satisfies, because the feature `tasks` is not enabled.
-///
-/// ```compile_fail,E0277
-/// # async fn test(mut client: mcp_runtime::testing::TestClient) {
-/// client.start_task("report", ()).await.unwrap();
-/// # }
-/// ```
-#[cfg(all(feature = "testing", not(feature = "tasks")))]
-#[diagnostic::on_unimplemented(
-    message = "this method requires the feature `tasks` of `mcp-runtime`",
-    label = "the feature `tasks` is not enabled",
-    note = "run `cargo add mcp-runtime --features tasks`"
-)]
-pub trait TasksFeature {}
-
-/// A bound that nothing satisfies, because the feature `testing` is not enabled.
-#[cfg(not(feature = "testing"))]
-#[diagnostic::on_unimplemented(
-    message = "this function requires the feature `testing` of `mcp-runtime`",
-    label = "the feature `testing` is not enabled",
-    note = "run `cargo add mcp-runtime --features testing --dev`"
-)]
-pub trait TestingFeature {}
-
-// The lifetime delays the check of a bound that is never satisfied until the method is called.
+/// Defines a bound that nothing satisfies, with the message, the label and the note of its error, and methods that have
+/// the bound. The first arm defines only methods.
 macro_rules! missing_methods {
-    ($feature:ident, $type:ty: $($name:ident$(<$generic:ident>)?($($argument:ident),*) -> $output:ty),+ $(,)?) => {
-        impl $type {
+    ($feature:ident; $($type:ty: $($name:ident$(<$generic:ident>)?($($argument:ident),*) -> $output:ty),+;)+) => {
+        $(impl $type {
             $(#[doc(hidden)]
             pub fn $name$(<$generic>)?(&self, $($argument: impl Sized),*) -> $output
             where
+                // The lifetime delays the check of a bound that is never satisfied until the method is called.
                 for<'a> &'a Self: $feature,
             {
                 $(drop($argument);)*
                 unreachable!("the bound is never satisfied")
             })+
-        }
+        })+
+    };
+    // An error shows the line of the item, since the macro does not write it.
+    ($trait:item $message:literal, $label:literal, $note:literal; $($methods:tt)+) => {
+        #[diagnostic::on_unimplemented(message = $message, label = $label, note = $note)]
+        $trait
+        missing_methods!($($methods)+);
     };
 }
+
+#[cfg(not(feature = "http"))]
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `http` is not enabled.
+    ///
+    /// ```compile_fail,E0277
+    /// # use mcp_runtime::Server;
+    /// # fn mount(server: Server) -> Result<(), mcp_runtime::BuildError> {
+    /// server.build()?.into_http_service(Default::default())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub trait HttpFeature {}
+    "this method requires the feature `http` of `mcp-runtime`", "the feature `http` is not enabled",
+    "run `cargo add mcp-runtime --features http`";
+    HttpFeature;
+    Server: authenticate(authenticator) -> Self;
+    Context: headers<T>() -> Option<&T>, extension<T>() -> Option<&T>, peer_addr() -> Option<SocketAddr>;
+    Caller: headers<T>() -> Option<&T>, extension<T>() -> Option<&T>, peer_addr() -> Option<SocketAddr>;
+}
+
+#[cfg(all(feature = "testing", not(feature = "http")))]
+missing_methods!(HttpFeature; TestClient: with_extension(value) -> Self, with_header(name, value) -> Self;);
 
 #[cfg(not(feature = "ask"))]
 type Answer = Ready<Result<(), Fault>>;
 
 #[cfg(not(feature = "ask"))]
-missing_methods!(AskFeature, Server: on_roots_changed(run) -> Self);
-#[cfg(not(feature = "ask"))]
-missing_methods!(AskFeature, Handle: sessions() -> Vec<()>);
-#[cfg(not(feature = "ask"))]
-missing_methods!(
-    AskFeature, Context:
-    ask(request) -> Answer,
-    ask_all(requests) -> Answer,
-    elicit<T>(key, message) -> Answer,
-    elicit_url(key, url, message) -> Answer,
-    once(key, future) -> Answer,
-    ping() -> Answer,
-    require(capability) -> Result<(), Fault>,
-    roots() -> Answer,
-    sample(request) -> Answer,
-    session() -> Result<(), Fault>,
-    supports(capability) -> bool,
-    url_elicitation_required(pages) -> Ready<Fault>,
-);
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `ask` is not enabled.
+    pub trait AskFeature {}
+    "this method requires the feature `ask` of `mcp-runtime`", "the feature `ask` is not enabled",
+    "run `cargo add mcp-runtime --features ask`";
+    AskFeature;
+    Server: on_roots_changed(run) -> Self;
+    Handle: sessions() -> Vec<()>;
+    Context:
+        ask(request) -> Answer,
+        ask_all(requests) -> Answer,
+        elicit<T>(key, message) -> Answer,
+        elicit_url(key, url, message) -> Answer,
+        once(key, future) -> Answer,
+        ping() -> Answer,
+        require(capability) -> Result<(), Fault>,
+        roots() -> Answer,
+        sample(request) -> Answer,
+        session() -> Result<(), Fault>,
+        supports(capability) -> bool,
+        url_elicitation_required(pages) -> Ready<Fault>;
+}
+
 #[cfg(not(feature = "cluster"))]
-missing_methods!(
-    ClusterFeature, Server: backend(backend) -> Self, renamed_from(name) -> Self, lease(lease) -> Self
-);
-#[cfg(not(feature = "http"))]
-missing_methods!(HttpFeature, Server: authenticate(authenticator) -> Self);
-#[cfg(not(feature = "http"))]
-missing_methods!(
-    HttpFeature, Context:
-    headers<T>() -> Option<&T>,
-    extension<T>() -> Option<&T>,
-    peer_addr() -> Option<SocketAddr>,
-);
-#[cfg(not(feature = "http"))]
-missing_methods!(
-    HttpFeature, Caller:
-    headers<T>() -> Option<&T>,
-    extension<T>() -> Option<&T>,
-    peer_addr() -> Option<SocketAddr>,
-);
-#[cfg(all(feature = "testing", not(feature = "http")))]
-missing_methods!(HttpFeature, TestClient: with_extension(value) -> Self, with_header(name, value) -> Self);
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `cluster` is not enabled.
+    ///
+    /// ```compile_fail,E0277
+    /// use mcp_runtime::{Server, backend::MemoryBackend};
+    ///
+    /// Server::new("billing", "1.0.0").backend(MemoryBackend::default());
+    /// ```
+    pub trait ClusterFeature {}
+    "this method requires the feature `cluster` of `mcp-runtime`", "the feature `cluster` is not enabled",
+    "run `cargo add mcp-runtime --features cluster`, or add `mcp-runtime-redis`, which enables it";
+    ClusterFeature;
+    Server: backend(backend) -> Self, renamed_from(name) -> Self, lease(lease) -> Self;
+}
+
 #[cfg(not(feature = "log"))]
-missing_methods!(LogFeature, Server: forward_log() -> Self, forward_log_targets(targets) -> Self);
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `log` is not enabled.
+    ///
+    /// ```compile_fail,E0277
+    /// mcp_runtime::Server::new("billing", "1.0.0").forward_log();
+    /// ```
+    pub trait LogFeature {}
+    "this method requires the feature `log` of `mcp-runtime`", "the feature `log` is not enabled",
+    "run `cargo add mcp-runtime --features log`";
+    LogFeature;
+    Server: forward_log() -> Self, forward_log_targets(targets) -> Self;
+}
+
 #[cfg(not(feature = "skills"))]
-missing_methods!(SkillsFeature, Server: with_skills(directory) -> Self);
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `skills` is not enabled.
+    ///
+    /// ```compile_fail,E0277
+    /// mcp_runtime::Server::new("billing", "1.0.0").with_skills("skills");
+    /// ```
+    pub trait SkillsFeature {}
+    "this method requires the feature `skills` of `mcp-runtime`", "the feature `skills` is not enabled",
+    "run `cargo add mcp-runtime --features skills`";
+    SkillsFeature;
+    Server: with_skills(directory) -> Self;
+}
+
 #[cfg(all(feature = "testing", not(feature = "tasks")))]
-missing_methods!(
-    TasksFeature, TestClient: start_task(name, arguments) -> Ready<Result<(), crate::testing::RpcError>>
-);
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `tasks` is not enabled.
+    ///
+    /// ```compile_fail,E0277
+    /// # async fn test(mut client: mcp_runtime::testing::TestClient) {
+    /// client.start_task("report", ()).await.unwrap();
+    /// # }
+    /// ```
+    pub trait TasksFeature {}
+    "this method requires the feature `tasks` of `mcp-runtime`", "the feature `tasks` is not enabled",
+    "run `cargo add mcp-runtime --features tasks`";
+    TasksFeature;
+    TestClient: start_task(name, arguments) -> Ready<Result<(), crate::testing::RpcError>>;
+}
+
 #[cfg(not(feature = "testing"))]
-missing_methods!(TestingFeature, Server: test_client(revision) -> Self);
-#[cfg(not(feature = "testing"))]
-missing_methods!(TestingFeature, BuiltServer: test_client(revision) -> Self);
+missing_methods! {
+    /// A bound that nothing satisfies, because the feature `testing` is not enabled.
+    pub trait TestingFeature {}
+    "this function requires the feature `testing` of `mcp-runtime`", "the feature `testing` is not enabled",
+    "run `cargo add mcp-runtime --features testing --dev`";
+    TestingFeature;
+    Server: test_client(revision) -> Self;
+    BuiltServer: test_client(revision) -> Self;
+}
 
 #[cfg(not(feature = "http"))]
 impl BuiltServer {

@@ -12,7 +12,6 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
 /// Returns an unguessable id: 192 random bits in visible ASCII.
 ///
 /// Returns `None` if the operating system provides no random bytes.
-#[cfg(feature = "ask")]
 pub(crate) fn id() -> Option<String> {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 

@@ -68,7 +68,6 @@ pub(crate) fn race<A: Future, B: Future>(first: A, second: B) -> Race<A, B> {
 /// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
 ///
 /// The future may be large, so that it is not moved.
-#[cfg_attr(not(any(feature = "http", feature = "tasks")), expect(dead_code, reason = "only for tasks and HTTP"))]
 pub(crate) async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result<T, Box<dyn Any + Send>> {
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Ok),

@@ -91,7 +91,7 @@ async fn reports_too_late(observed: &Arc<Observed>, ctx: &Context) {
 
 /// Like `reports_too_late`, without a future.
 #[tool]
-fn reports_too_late_in_place(observed: &Arc<Observed>, ctx: &Context) {
+fn reports_too_late_in_place(observed: &Arc<Observed>, ctx: &Context, fails: bool) -> Result<(), &'static str> {
     ctx.progress(1, 3, "");
     let (observed, ctx) = (Arc::clone(observed), ctx.clone());
     tokio::spawn(async move {
@@ -101,6 +101,7 @@ fn reports_too_late_in_place(observed: &Arc<Observed>, ctx: &Context) {
         ctx.notify("com.example/late", json!({}));
         observed.waited.store(true, Ordering::SeqCst);
     });
+    if fails { Err("failed") } else { Ok(()) }
 }
 
 /// Returns at once, on another thread.
@@ -246,11 +247,17 @@ async fn an_id_can_be_used_again_after_its_response() {
 
 #[tokio::test]
 async fn no_notifications_follow_the_end_of_a_call() {
-    let names = ["reports_too_late", "reports_too_late_in_place"];
-    for (revision, name) in Revision::ALL.into_iter().flat_map(|revision| names.map(|name| (revision, name))) {
+    let calls = [
+        ("reports_too_late", json!({})),
+        ("reports_too_late_in_place", json!({"fails": false})),
+        ("reports_too_late_in_place", json!({"fails": true})),
+    ];
+    for (revision, (name, arguments)) in
+        Revision::ALL.iter().flat_map(|revision| calls.iter().map(move |call| (*revision, call)))
+    {
         let (observed, mut client) = client(revision);
         let meta = json!({"progressToken": "token", "io.modelcontextprotocol/logLevel": "debug"});
-        client.request("tools/call", json!({"name": name, "_meta": meta})).await.unwrap();
+        client.request("tools/call", json!({"name": name, "arguments": arguments, "_meta": meta})).await.unwrap();
         until(|| observed.waited.load(Ordering::SeqCst)).await;
         let mut received = client.notifications();
         received.append(&mut client.settle().await);

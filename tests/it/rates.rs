@@ -68,6 +68,21 @@ async fn log_messages_over_the_rate_are_dropped() {
     }
 }
 
+/// A message that belongs to no call counts as well.
+#[tokio::test]
+async fn log_messages_of_the_handle_count_towards_the_rate_of_each_session() {
+    for revision in Revision::ALL.into_iter().filter(|revision| !revision.is_stateless()) {
+        let built = server(two_each()).build().unwrap();
+        let handle = built.handle();
+        let mut client = built.test_client(revision);
+        client.request("ping", json!({})).await.unwrap();
+        for number in 0..5 {
+            handle.log(Level::Error, number);
+        }
+        assert_eq!((client.notifications().len(), handle.dropped_log_messages()), (2, 3), "{revision}");
+    }
+}
+
 /// A task sends them to the session that has created it.
 #[tokio::test]
 async fn log_messages_of_tasks_count_towards_the_rate_of_their_session() {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcp_runtime::{
-    Context, Fault, Handle, Json, PromptMessage, Revision, Server, ToolResult,
+    Context, Fault, Handle, Json, Level, PromptMessage, Revision, Server, ToolResult,
     auth::Scopes,
     function::{Entry, EntryKind, MethodEntry, PromptEntry, ResourceEntry, ToolEntry},
     layers::{Call, LogCalls, Next, Outcome, from_fn},
@@ -553,6 +553,37 @@ async fn a_notification_may_name_its_revision() {
         client.send_raw(message.to_string().as_bytes());
         let found = std::mem::take(&mut *seen.lock().unwrap());
         assert_eq!(found, Vec::from_iter(expected), "{message}");
+    }
+}
+
+/// A progress token and a log level are those of a request. Metadata of a notification that the protocol reserves is not
+/// sent.
+#[tokio::test]
+async fn a_notification_requests_neither_progress_nor_log_messages() {
+    let note = MethodEntry::new("com.example/note", json!({"type": "object"}), async |_: Value, ctx: Context| {
+        ctx.progress(1, 2, "half");
+        ctx.log(Level::Error, "noted");
+        ctx.notify("com.example/noted", json!({"_meta": {"example.com/a": 1, "-/a": 1, SERVER_INFO: 1}}));
+        Ok::<_, Fault>(json!({}))
+    });
+    let mut client = Server::empty("values", "1.0.0").with_entry(note).test_client(Revision::V2026_07_28);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/logLevel": "debug",
+        "progressToken": 1,
+    });
+    let of_request = ["notifications/progress", "notifications/message", "com.example/noted", "a response"];
+    for (id, expected) in [(None, &of_request[2..3]), (Some(1), &of_request)] {
+        let mut message = json!({"jsonrpc": "2.0", "method": "com.example/note", "params": {"_meta": meta}});
+        if let Some(id) = id {
+            message["id"] = json!(id);
+        }
+        let lines = client.send_raw(message.to_string().as_bytes());
+        let methods: Vec<_> = lines.iter().map(|line| line["method"].as_str().unwrap_or("a response")).collect();
+        assert_eq!(methods, expected, "{lines:?}");
+        let noted = lines.iter().find(|line| line["method"] == "com.example/noted").unwrap();
+        assert_eq!(noted["params"], json!({"_meta": {"example.com/a": 1}}));
     }
 }
 

@@ -17,8 +17,8 @@ mod token_file;
 
 pub use identity::{Identity, Principal};
 pub(crate) use request_head::RequestHead;
-pub(crate) use scopes::AccessRules;
 pub use scopes::Scopes;
+pub(crate) use scopes::{AccessRules, OFFLINE_ACCESS};
 
 #[cfg(feature = "http")]
 pub use self::{
@@ -29,6 +29,3 @@ pub use self::{
     protected_resource::{Challenge, ProtectedResource},
     token_file::TokenFile,
 };
-
-#[cfg(feature = "http")]
-pub(crate) use self::scopes::OFFLINE_ACCESS;

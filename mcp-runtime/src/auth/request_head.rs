@@ -1,6 +1,6 @@
 //! The head of an HTTP request.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, net::SocketAddr, sync::Arc};
 
 use tokio::sync::Semaphore;
 
@@ -12,17 +12,15 @@ pub(crate) trait RequestHead: Send + Sync {
     fn headers(&self) -> &http::HeaderMap;
 
     #[cfg(feature = "http")]
-    fn version(&self) -> http::Version;
-
-    #[cfg(feature = "http")]
     fn extensions(&self) -> &http::Extensions;
 
-    #[cfg(feature = "http")]
-    fn peer_addr(&self) -> Option<std::net::SocketAddr>;
+    /// Returns the transport, `tcp` or `unix`, and the version of HTTP, such as `1.1`.
+    fn network(&self) -> (&'static str, &'static str);
 
-    /// Returns whether the connection is one of a Unix socket.
-    #[cfg(feature = "http")]
-    fn is_unix(&self) -> bool;
+    fn peer_addr(&self) -> Option<SocketAddr>;
+
+    /// Returns the header with this index in [`TraceCarrier::KEYS`](crate::telemetry::TraceCarrier::KEYS).
+    fn trace_header(&self, key: usize) -> Option<Cow<'_, str>>;
 
     /// Returns what distinguishes a sender without a principal from other senders, or `None` if nothing does.
     fn sender_key(&self) -> Option<String>;

@@ -115,7 +115,6 @@ macro_rules! forward_logs {
     };
 }
 
-#[cfg(feature = "cluster")]
 pub(crate) use forward_logs;
 
 forward_logs!([L: EventLogs + ?Sized] Arc<L>, self, call_target);

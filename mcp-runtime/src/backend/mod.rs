@@ -17,10 +17,6 @@ mod memory_records;
 mod records;
 pub(crate) mod time;
 #[cfg(feature = "backend")]
-#[cfg_attr(
-    not(all(feature = "cluster", feature = "http")),
-    allow(dead_code, reason = "only sessions and rate limits do without a backend that has failed")
-)]
 mod timing;
 #[cfg(feature = "backend")]
 mod topics;
@@ -39,16 +35,8 @@ pub use memory_records::MemoryRecords;
 #[cfg(feature = "backend")]
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
-#[cfg(any(feature = "cluster", feature = "http"))]
-pub(crate) use timing::BACKEND_TIMEOUT;
 #[cfg(feature = "backend")]
-pub(crate) use timing::BackendClock;
-#[cfg(any(feature = "http", feature = "cluster", feature = "tasks"))]
-pub(crate) use timing::Backoff;
-#[cfg(any(feature = "cluster", feature = "tasks"))]
-pub(crate) use timing::with_timeout;
-#[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
-pub(crate) use timing::{Availability, CircuitBreaker};
+pub(crate) use timing::{Availability, BACKEND_TIMEOUT, BackendClock, Backoff, CircuitBreaker, with_timeout};
 #[cfg(feature = "backend")]
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 #[cfg(feature = "cluster")]

@@ -94,7 +94,6 @@ pub(crate) fn whole_millis(duration: Duration) -> u64 {
 }
 
 /// Serializes durations as whole milliseconds.
-#[cfg(feature = "tasks")]
 pub(crate) mod millis {
     use std::time::Duration;
 

@@ -37,7 +37,6 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Creates pauses of at most this length.
-    #[cfg(any(feature = "cluster", feature = "http"))]
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self { longest, ..Self::default() }
     }
@@ -72,7 +71,6 @@ impl Default for Backoff {
 }
 
 /// Keeps callers from waiting for a backend that has just failed. After a failure, one of them tries again at a time.
-#[cfg(feature = "cluster")]
 #[derive(Debug)]
 pub(crate) struct CircuitBreaker {
     /// The time between two attempts.
@@ -82,7 +80,6 @@ pub(crate) struct CircuitBreaker {
 }
 
 /// Whether a backend is to be asked.
-#[cfg(feature = "cluster")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     Up,
@@ -91,7 +88,6 @@ pub(crate) enum Availability {
     Down,
 }
 
-#[cfg(feature = "cluster")]
 impl CircuitBreaker {
     pub(crate) fn new(pause: Duration) -> Self {
         Self { pause, retry_at: Mutex::default() }

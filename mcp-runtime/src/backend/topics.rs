@@ -52,7 +52,6 @@ macro_rules! forward_topics {
     };
 }
 
-#[cfg(feature = "cluster")]
 pub(crate) use forward_topics;
 
 forward_topics!([T: Topics + ?Sized] Arc<T>, self, call_target);

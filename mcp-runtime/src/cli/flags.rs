@@ -10,8 +10,6 @@
 //! clap itself does not parse them. Without its default features, it takes 3.2 s of CPU time to compile, which is 8 % of
 //! the cold build of the smallest server (41 s), and `--call <TOOL> [JSON]` needs a parser of its own anyway.
 
-use std::fmt;
-
 use serde_json::Value;
 
 use crate::handler::{Contract, entry::ArgumentEntry, json_of_string};
@@ -78,7 +76,7 @@ impl<'a> Flag<'a> {
     /// # Errors
     ///
     /// Returns an error if a switch has a value that is not a boolean.
-    fn json(&self, values: &[String], given: &GivenFlags) -> Result<Option<String>, UsageError> {
+    fn json(&self, values: &[String], given: &GivenFlags) -> Result<Option<String>, String> {
         Ok(match (self.kind, values) {
             // Like clap, a switch that is not given is `false`, and a list is empty.
             (FlagKind::Switch, []) if self.is_implied() => Some("false".to_owned()),
@@ -125,13 +123,13 @@ impl<'a> Flag<'a> {
     }
 
     /// Parses a boolean as clap does.
-    fn boolean(&self, text: &str, given: &GivenFlags) -> Result<bool, UsageError> {
+    fn boolean(&self, text: &str, given: &GivenFlags) -> Result<bool, String> {
         match text.to_ascii_lowercase().as_str() {
             "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
             "false" | "f" | "no" | "n" | "off" | "0" | "" => Ok(false),
             _ => {
                 let source = self.source(given);
-                Err(UsageError(format!("invalid value `{text}` for `{source}`, expected `true` or `false`")))
+                Err(format!("invalid value `{text}` for `{source}`, expected `true` or `false`"))
             }
         }
     }
@@ -142,7 +140,7 @@ impl<'a> Flag<'a> {
 /// # Errors
 ///
 /// Returns an error that names all required flags without a value, or one for an invalid boolean.
-pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<String, UsageError> {
+pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<String, String> {
     let (mut members, mut missing) = (Vec::new(), Vec::new());
     for flag in Flag::all(contract) {
         let mut values: Vec<String> = flag.given(given).cloned().collect();
@@ -157,19 +155,9 @@ pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<Strin
     }
     if !missing.is_empty() {
         let missing = missing.join("\n  ");
-        return Err(UsageError(format!("the following required options were not provided:\n  {missing}")));
+        return Err(format!("the following required options were not provided:\n  {missing}"));
     }
     Ok(format!("{{{}}}", members.join(",")))
-}
-
-/// Why a command line is invalid.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct UsageError(pub(super) String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// The words of a command line.
@@ -197,11 +185,11 @@ impl Words {
     }
 
     /// Returns the value of an option.
-    pub(super) fn value(&mut self, option: &str, expected: &str) -> Result<String, UsageError> {
+    pub(super) fn value(&mut self, option: &str, expected: &str) -> Result<String, String> {
         // Like clap, takes an option for a forgotten value, except for a negative number.
         let is_value = |word: &String| !word.starts_with('-') || word.len() < 2 || word.parse::<f64>().is_ok();
         let value = self.inline.take().or_else(|| self.words.next_if(is_value));
-        value.ok_or_else(|| UsageError(format!("missing value for `{option}`, expected {expected}")))
+        value.ok_or_else(|| format!("missing value for `{option}`, expected {expected}"))
     }
 
     /// Returns the value of an option written as `--name=value`.
@@ -215,9 +203,9 @@ impl Words {
     }
 
     /// Rejects a value written as `--name=value` that the option does not accept.
-    pub(super) fn finish(&mut self, option: &str) -> Result<(), UsageError> {
+    pub(super) fn finish(&mut self, option: &str) -> Result<(), String> {
         match self.inline.take() {
-            Some(value) => Err(UsageError(format!("unexpected value `{value}` for `{option}`"))),
+            Some(value) => Err(format!("unexpected value `{value}` for `{option}`")),
             None => Ok(()),
         }
     }

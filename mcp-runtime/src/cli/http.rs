@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    flags::{UsageError, Words},
-    show::Package,
-};
+use super::{flags::Words, show::Package};
 use crate::{
     replace_file::{Readers, replace_file},
     server::BuiltServer,
@@ -66,12 +63,12 @@ impl HttpArguments {
     /// # Errors
     ///
     /// Returns an error if the value is missing or invalid.
-    pub(super) fn parse(&mut self, word: &str, words: &mut Words) -> Result<Option<HttpAddress>, UsageError> {
+    pub(super) fn parse(&mut self, word: &str, words: &mut Words) -> Result<Option<HttpAddress>, String> {
         self.last = Some(word.to_owned());
         match word {
             "--http" => {
                 let address = words.value(word, "an address, such as 127.0.0.1:8080")?.parse();
-                return address.map(Some).map_err(|error: InvalidHttpAddress| UsageError(error.to_string()));
+                return address.map(Some).map_err(|error: InvalidHttpAddress| error.to_string());
             }
             "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
             #[cfg(feature = "tls")]
@@ -99,7 +96,7 @@ impl HttpArguments {
                 self.listener = std::mem::take(&mut self.listener).drain_delay(delay);
             }
             "--legacy-sse" => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
-            _ => return Err(UsageError(format!("unknown option `{word}`"))),
+            _ => return Err(format!("unknown option `{word}`")),
         }
         Ok(None)
     }
@@ -110,23 +107,23 @@ impl HttpArguments {
     ///
     /// Returns an error if one of two options that belong together is missing.
     #[cfg(feature = "tls")]
-    pub(super) fn check_tls(&self, address: &HttpAddress) -> Result<(), UsageError> {
+    pub(super) fn check_tls(&self, address: &HttpAddress) -> Result<(), String> {
         let (given, missing) = match &self.tls {
             [Some(_), None] => ("cert", "key"),
             [None, Some(_)] => ("key", "cert"),
             [Some(_), Some(_)] if address.socket_addr().is_none() => {
                 let why =
                     "`--tls-cert` requires a TCP address, since connections to a Unix socket do not leave the machine";
-                return Err(UsageError(why.to_owned()));
+                return Err(why.to_owned());
             }
             _ => return Ok(()),
         };
-        Err(UsageError(format!("`--tls-{given}` requires `--tls-{missing}`\nhelp: add `--tls-{missing} <PATH>`")))
+        Err(format!("`--tls-{given}` requires `--tls-{missing}`\nhelp: add `--tls-{missing} <PATH>`"))
     }
 
     /// Checks the options after the option `word` has set one.
-    fn check_options(&self, word: &str) -> Result<(), UsageError> {
-        self.options.problem().map_or(Ok(()), |problem| Err(UsageError(format!("`{word}`: {problem}"))))
+    fn check_options(&self, word: &str) -> Result<(), String> {
+        self.options.problem().map_or(Ok(()), |problem| Err(format!("`{word}`: {problem}")))
     }
 
     /// Checks that no option was given, since the program does not serve HTTP.
@@ -134,11 +131,11 @@ impl HttpArguments {
     /// # Errors
     ///
     /// Returns an error that names the last option.
-    pub(super) fn check_unused(&self) -> Result<(), UsageError> {
+    pub(super) fn check_unused(&self) -> Result<(), String> {
         match &self.last {
-            Some(option) => Err(UsageError(format!(
+            Some(option) => Err(format!(
                 "`{option}` requires `--http`\nhelp: add `--http <ADDRESS>`, such as `--http 127.0.0.1:8080`"
-            ))),
+            )),
             None => Ok(()),
         }
     }
@@ -180,17 +177,15 @@ impl HttpArguments {
 }
 
 /// Parses a number of seconds.
-fn parse_seconds(option: &str, text: &str) -> Result<Duration, UsageError> {
+fn parse_seconds(option: &str, text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| UsageError(format!("`{option}`: invalid number of seconds `{text}`, expected one such as 5")))
+    seconds.ok_or_else(|| format!("`{option}`: invalid number of seconds `{text}`, expected one such as 5"))
 }
 
 /// Parses the permissions of a file, in octal as for `chmod`.
-fn parse_mode(text: &str) -> Result<u32, UsageError> {
+fn parse_mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| {
-        UsageError(format!("`--socket-mode`: invalid permissions `{text}`, expected octal digits, such as 660"))
-    })
+    mode.ok_or_else(|| format!("`--socket-mode`: invalid permissions `{text}`, expected octal digits, such as 660"))
 }
 
 /// The environment variable that names the file to which the endpoint's URL is written once the server accepts

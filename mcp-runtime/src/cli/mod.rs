@@ -9,13 +9,7 @@ mod show;
 
 pub use show::Package;
 
-use std::{
-    fmt::{self, Display},
-    io,
-    pin::Pin,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{fmt::Display, io, pin::Pin, process::ExitCode, sync::Arc};
 
 use self::options::{Mode, Options};
 use crate::{
@@ -229,7 +223,7 @@ impl Program {
     /// Returns the lock of the server that a command line describes.
     #[cfg(feature = "testing")]
     fn lock(&self, words: Vec<std::ffi::OsString>) -> Result<mcp_runtime_lock::Lock, String> {
-        let options = Options::parse(words.into_iter(), &self.contract).map_err(|error| error.to_string())?;
+        let options = Options::parse(words.into_iter(), &self.contract)?;
         let runtime = options.mode.runtime().enable_all().build().map_err(|error| error.to_string())?;
         // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
         runtime.block_on(async {
@@ -265,17 +259,7 @@ fn print(text: &str) -> ExitCode {
 pub type MainFn = for<'a> fn(Server, Input<'a>) -> Result<ServerFuture, HandlerError>;
 
 /// The future of a [`MainFn`], which resolves to the configured server.
-pub type ServerFuture = Pin<Box<dyn Future<Output = Result<Server, MainError>>>>;
-
-/// The message of the error that a `#[server]` function returned.
-#[derive(Debug)]
-pub struct MainError(String);
-
-impl Display for MainError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub type ServerFuture = Pin<Box<dyn Future<Output = Result<Server, String>>>>;
 
 /// The return types of `#[server]` functions.
 #[diagnostic::on_unimplemented(
@@ -290,18 +274,18 @@ pub trait IntoServer {
     ///
     /// Returns the error that the function returned.
     #[doc(hidden)]
-    fn into_server(self) -> Result<Server, MainError>;
+    fn into_server(self) -> Result<Server, String>;
 }
 
 impl IntoServer for Server {
-    fn into_server(self) -> Result<Server, MainError> {
+    fn into_server(self) -> Result<Server, String> {
         Ok(self)
     }
 }
 
 impl<E: ErrorOutput> IntoServer for Result<Server, E> {
-    fn into_server(self) -> Result<Server, MainError> {
-        self.map_err(|error| MainError(format!("{error:#}")))
+    fn into_server(self) -> Result<Server, String> {
+        self.map_err(|error| format!("{error:#}"))
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 #[cfg(feature = "http")]
 use super::http::{self, HttpArguments};
 use super::{
-    flags::{Flag, FlagKind, GivenFlags, UsageError, Words},
+    flags::{Flag, FlagKind, GivenFlags, Words},
     show::Package,
 };
 use crate::{
@@ -86,7 +86,7 @@ impl Options {
     /// # Errors
     ///
     /// Returns an error for the first invalid option, with a suggestion for a misspelled name.
-    pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, UsageError> {
+    pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, String> {
         let mut options = Self::default();
         let mut logs_json = None;
         let words = words.map(into_utf8).collect::<Result<Vec<_>, _>>()?;
@@ -118,16 +118,14 @@ impl Options {
                 }
                 #[cfg(all(feature = "http", not(feature = "tls")))]
                 "--tls-cert" | "--tls-key" => {
-                    return Err(UsageError(
-                        "this server does not support TLS\nhelp: enable the feature `tls` of `mcp-runtime`".to_owned(),
-                    ));
+                    return Err(
+                        "this server does not support TLS\nhelp: enable the feature `tls` of `mcp-runtime`".to_owned()
+                    );
                 }
                 #[cfg(not(feature = "http"))]
                 "--http" => {
-                    return Err(UsageError(
-                        "this server does not support HTTP\nhelp: enable the feature `http` of `mcp-runtime`"
-                            .to_owned(),
-                    ));
+                    return Err("this server does not support HTTP\nhelp: enable the feature `http` of `mcp-runtime`"
+                        .to_owned());
                 }
                 _ => options.flag(&word, &mut words, contract)?,
             }
@@ -156,18 +154,18 @@ impl Options {
         Ok(options)
     }
 
-    fn set_mode(&mut self, mode: Mode) -> Result<(), UsageError> {
+    fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
         match self.mode {
             Mode::Serve => self.mode = mode,
             // `--help` and `--version` take precedence.
             Mode::Help | Mode::Version => {}
-            _ => return Err(UsageError(format!("conflicting options, expected at most one of {ONE_OF}"))),
+            _ => return Err(format!("conflicting options, expected at most one of {ONE_OF}")),
         }
         Ok(())
     }
 
     /// Parses one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a switch.
-    fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), UsageError> {
+    fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), String> {
         let Some(name) = word.strip_prefix("--") else {
             return Err(if word.len() > 1 && word.starts_with('-') {
                 unknown_option(word, contract)
@@ -178,7 +176,7 @@ impl Options {
         let Some(flag) = Flag::find(contract, name) else { return Err(unknown_option(word, contract)) };
         let is_repeated = self.flags.iter().any(|(known, _)| *known == flag.entry.name);
         if is_repeated && flag.kind != FlagKind::List {
-            return Err(UsageError(format!("the option `{}` cannot be used multiple times", flag.usage())));
+            return Err(format!("the option `{}` cannot be used multiple times", flag.usage()));
         }
         let value = if flag.kind == FlagKind::Switch {
             words.inline().unwrap_or_else(|| "true".to_owned())
@@ -207,21 +205,21 @@ impl Mode {
 }
 
 /// Parses keys separated by commas.
-fn parse_keys(text: &str) -> Result<Vec<StateKey>, UsageError> {
+fn parse_keys(text: &str) -> Result<Vec<StateKey>, String> {
     let keys = text.split(',').filter(|key| !key.trim().is_empty());
     keys.map(|key| parse_key(STATE_KEY, key)).collect()
 }
 
-fn parse_key(source: &str, key: &str) -> Result<StateKey, UsageError> {
-    key.parse().map_err(|error| UsageError(format!("`{source}`: {error}")))
+fn parse_key(source: &str, key: &str) -> Result<StateKey, String> {
+    key.parse().map_err(|error| format!("`{source}`: {error}"))
 }
 
 /// Parses the format of the log.
-fn is_json(source: &str, format: &str) -> Result<bool, UsageError> {
+fn is_json(source: &str, format: &str) -> Result<bool, String> {
     match format {
         "json" => Ok(true),
         "text" => Ok(false),
-        _ => Err(UsageError(format!("`{source}`: unknown format `{format}`, expected `text` or `json`"))),
+        _ => Err(format!("`{source}`: unknown format `{format}`, expected `text` or `json`")),
     }
 }
 
@@ -240,15 +238,15 @@ fn option_names(contract: &Contract) -> Vec<String> {
     names
 }
 
-fn unexpected_argument(word: &str, contract: &Contract) -> UsageError {
+fn unexpected_argument(word: &str, contract: &Contract) -> String {
     let mut message = format!("unexpected argument `{word}`");
     if option_names(contract).iter().any(|name| name == word) {
         message.push_str(&format!("\nhelp: did you mean `--{word}`?"));
     }
-    UsageError(message)
+    message
 }
 
-fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+fn unknown_option(option: &str, contract: &Contract) -> String {
     let names = option_names(contract);
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
@@ -256,11 +254,11 @@ fn unknown_option(option: &str, contract: &Contract) -> UsageError {
     if let Some(near) = nearest(option.trim_start_matches('-'), names.iter().map(String::as_str)) {
         message.push_str(&format!("\nhelp: did you mean `--{near}`?"));
     }
-    UsageError(message)
+    message
 }
 
-fn into_utf8(word: OsString) -> Result<String, UsageError> {
-    word.into_string().map_err(|word| UsageError(format!("`{}` is not valid UTF-8", word.to_string_lossy())))
+fn into_utf8(word: OsString) -> Result<String, String> {
+    word.into_string().map_err(|word| format!("`{}` is not valid UTF-8", word.to_string_lossy()))
 }
 
 /// The width of the column of option names.
@@ -392,7 +390,7 @@ fn of_flag(contract: &Contract, given: &GivenFlags, mut violation: Violation) ->
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, UsageError> {
+    fn parse(words: &[&str]) -> Result<Options, String> {
         let contract = Contract::of_flags(&[]);
         Options::parse(words.iter().map(OsString::from), &contract)
     }
@@ -432,7 +430,7 @@ mod tests {
         let keys = parse(&["--state-key", &first, &format!("--state-key={second}")]).unwrap().state_keys;
         assert_eq!(keys, [first.parse().unwrap(), second.parse().unwrap()]);
         assert_eq!(parse_keys(&format!("{first}, , {second}, ")).unwrap(), keys);
-        assert!(parse_keys("no key").unwrap_err().0.starts_with("`MCP_STATE_KEY`: invalid key, expected 32 bytes"));
+        assert!(parse_keys("no key").unwrap_err().starts_with("`MCP_STATE_KEY`: invalid key, expected 32 bytes"));
     }
 
     #[test]
@@ -459,7 +457,7 @@ mod tests {
             ),
             (&["--list", "--schema"], &format!("conflicting options, expected at most one of {ONE_OF}")),
         ] {
-            assert_eq!(parse(words).unwrap_err().0, why, "{words:?}");
+            assert_eq!(parse(words).unwrap_err(), why, "{words:?}");
         }
         #[cfg(feature = "http")]
         for option in [
@@ -471,14 +469,14 @@ mod tests {
             "--token-file=token",
             "--trusted-proxies=10.0.0.0/8,unix",
         ] {
-            let UsageError(message) = parse(&[option]).unwrap_err();
+            let message = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();
             assert!(message.starts_with(&format!("`{name}` requires `--http`\nhelp: ")), "{message}");
             assert!(parse(&["--http=127.0.0.1:0", option]).is_ok() && parse(&[option, "--http=127.0.0.1:0"]).is_ok());
         }
         #[cfg(feature = "http")]
         {
-            let UsageError(message) = parse(&["http"]).unwrap_err();
+            let message = parse(&["http"]).unwrap_err();
             assert_eq!(message, "unexpected argument `http`\nhelp: did you mean `--http`?");
         }
         #[cfg(feature = "http")]
@@ -488,12 +486,12 @@ mod tests {
         }
         #[cfg(feature = "http")]
         for seconds in ["-1", "soon", "1e99", "NaN"] {
-            let UsageError(message) = parse(&["--http=127.0.0.1:0", "--drain-delay", seconds]).unwrap_err();
+            let message = parse(&["--http=127.0.0.1:0", "--drain-delay", seconds]).unwrap_err();
             assert!(message.starts_with("`--drain-delay`: invalid number of seconds"), "{message}");
         }
         #[cfg(feature = "http")]
         {
-            let UsageError(message) = parse(&["--http=127.0.0.1:0", "--trusted-proxies=10.0.0.0/8,proxy"]).unwrap_err();
+            let message = parse(&["--http=127.0.0.1:0", "--trusted-proxies=10.0.0.0/8,proxy"]).unwrap_err();
             assert!(message.starts_with("`--trusted-proxies`: the trusted proxy `proxy` is invalid"), "{message}");
         }
         #[cfg(feature = "tls")]
@@ -509,10 +507,10 @@ mod tests {
             ),
             (&["--http=unix:x.sock", "--tls-cert=c", "--tls-key=k"], "`--tls-cert` requires a TCP address"),
         ] {
-            let UsageError(message) = parse(options).unwrap_err();
+            let message = parse(options).unwrap_err();
             assert!(message.starts_with(expected), "{message}");
         }
-        let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
+        let unknown = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");
         assert!(unknown.ends_with("\nhelp: did you mean `--list`?"), "{unknown}");
     }

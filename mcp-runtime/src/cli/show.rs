@@ -4,7 +4,6 @@ use std::{fmt::Write as _, future::poll_fn, sync::Arc, time::Instant};
 
 use serde_json::{Value, json, value::RawValue};
 
-use super::flags::UsageError;
 use crate::{
     engine::{Connection, Engine, RequestIds},
     handler::Function,
@@ -104,12 +103,12 @@ pub(super) struct CallOutput {
 /// # Errors
 ///
 /// Returns an error if `arguments` is not JSON.
-pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, UsageError> {
+pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, String> {
     // JSON has line breaks only between its tokens, and a message is a line.
     let arguments = arguments.replace(['\r', '\n'], " ");
     // Unchanged text, because a `Value` cannot represent every number.
     let arguments: &RawValue = serde_json::from_str(&arguments)
-        .map_err(|error| UsageError(format!("the arguments are not valid JSON: {}", syntax_error(&error))))?;
+        .map_err(|error| format!("the arguments are not valid JSON: {}", syntax_error(&error)))?;
     let (name, meta) = (Value::from(name), Client::meta());
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":{name},"arguments":{arguments},"_meta":{meta}}}}}"#

@@ -222,7 +222,6 @@ impl Freshness {
     }
 
     /// Returns whether what was read is fresh at a time. This needs no lock.
-    #[cfg(feature = "http")]
     pub(super) fn is_fresh(&self, at: Instant) -> bool {
         let at = self.nanos(at);
         at < self.announced_until.load(Ordering::Acquire) && at < self.scheduled_until.load(Ordering::Acquire)

@@ -50,6 +50,11 @@ use crate::{
     registry::ListSet,
 };
 
+/// The record that is read to see whether the backend responds. It need not exist.
+const READINESS: &str = "mcp/1/ready";
+/// The time for which a result is used again, so that frequent probes do not burden the backend.
+const MAX_READINESS_AGE: Duration = Duration::from_secs(1);
+
 /// The settings of a server whose processes share a backend.
 #[derive(Debug)]
 pub(crate) struct ClusterOptions {
@@ -72,7 +77,8 @@ pub(crate) struct Cluster {
     log: Arc<SharedLog>,
     /// `None` if the author has set keys.
     keys: Option<Arc<StoredKeys>>,
-    probe: BackendProbe,
+    /// When a probe asked the backend last, and why the server cannot do its work, if it cannot.
+    last_probe: tokio::sync::Mutex<Option<(tokio::time::Instant, Option<&'static str>)>>,
     background: BackgroundTask,
 }
 
@@ -94,7 +100,7 @@ impl Cluster {
             changes: SharedChanges::new(&replica),
             log: SharedLog::new(&replica),
             keys,
-            probe: BackendProbe::new(Arc::clone(&replica)),
+            last_probe: tokio::sync::Mutex::default(),
             background: BackgroundTask::default(),
             replica,
         }
@@ -178,7 +184,6 @@ impl Replicas for Cluster {
         Box::pin(self.replica.announce(kind, payload))
     }
 
-    #[cfg(feature = "http")]
     fn left(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(self.replica.left())
     }
@@ -216,57 +221,36 @@ impl Replicas for Cluster {
         Box::pin(std::future::ready(Ok(false)))
     }
 
+    /// Concurrent probes ask the backend once. Whether it accepts changes is known from the lease, so that probes need not
+    /// write.
     fn problem(&self) -> Pin<Box<dyn Future<Output = Option<&'static str>> + Send + '_>> {
-        Box::pin(self.probe.problem())
-    }
-}
-
-/// The record that is read to see whether the backend responds. It need not exist.
-const READINESS: &str = "mcp/1/ready";
-/// The time for which a result is used again, so that frequent probes do not burden the backend.
-const MAX_READINESS_AGE: Duration = Duration::from_secs(1);
-
-/// A probe of the backend that processes share.
-#[derive(Debug)]
-struct BackendProbe {
-    replica: Arc<Replica>,
-    /// When the backend was asked last, and why the server cannot do its work, if it cannot.
-    last: tokio::sync::Mutex<Option<(tokio::time::Instant, Option<&'static str>)>>,
-}
-
-impl BackendProbe {
-    fn new(replica: Arc<Replica>) -> Self {
-        Self { replica, last: tokio::sync::Mutex::default() }
-    }
-
-    /// Returns why the server cannot do its work, or `None` if it can: the backend responds, and accepts changes. Concurrent
-    /// probes ask it once. Whether it accepts changes is known from the lease, so that probes need not write.
-    async fn problem(&self) -> Option<&'static str> {
-        let mut last = self.last.lock().await;
-        let before = match *last {
-            Some((at, problem)) if at.elapsed() < MAX_READINESS_AGE => return problem,
-            before => before.and_then(|(_, problem)| problem),
-        };
-        let problem = match with_timeout(self.replica.backend().get(READINESS)).await {
-            Err(error) => {
-                if before.is_none() {
-                    tracing::warn!(%error, "not ready");
+        Box::pin(async move {
+            let mut last = self.last_probe.lock().await;
+            let before = match *last {
+                Some((at, problem)) if at.elapsed() < MAX_READINESS_AGE => return problem,
+                before => before.and_then(|(_, problem)| problem),
+            };
+            let problem = match with_timeout(self.replica.backend().get(READINESS)).await {
+                Err(error) => {
+                    if before.is_none() {
+                        tracing::warn!(%error, "not ready");
+                    }
+                    Some("the backend does not respond")
                 }
-                Some("the backend does not respond")
-            }
-            Ok(_) if self.replica.can_write().await => None,
-            Ok(_) => {
-                if before.is_none() {
-                    tracing::warn!("not ready: the backend accepts no changes");
+                Ok(_) if self.replica.can_write().await => None,
+                Ok(_) => {
+                    if before.is_none() {
+                        tracing::warn!("not ready: the backend accepts no changes");
+                    }
+                    Some("the backend accepts no changes")
                 }
-                Some("the backend accepts no changes")
+            };
+            if before.is_some() && problem.is_none() {
+                tracing::warn!("ready again: the backend responds, and accepts changes");
             }
-        };
-        if before.is_some() && problem.is_none() {
-            tracing::warn!("ready again: the backend responds, and accepts changes");
-        }
-        *last = Some((tokio::time::Instant::now(), problem));
-        problem
+            *last = Some((tokio::time::Instant::now(), problem));
+            problem
+        })
     }
 }
 
@@ -289,11 +273,11 @@ mod tests {
             _ => Ok(()),
         };
         let backend = TestBackend::<_, MemoryBackend>::new(Failing(fails));
-        let probe = BackendProbe::new(Arc::new(Replica::new(Arc::new(backend), Duration::from_secs(60))));
+        let cluster = Cluster::for_test(Arc::new(backend), Duration::from_secs(60));
         for (fails, expected) in [(false, None), (true, Some("the backend does not respond")), (false, None)] {
             is_down.store(fails, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(2)).await;
-            assert_eq!(probe.problem().await, expected);
+            assert_eq!(cluster.problem().await, expected);
         }
     }
 }

@@ -117,13 +117,11 @@ impl Replica {
     }
 
     /// Returns the name of the server, which is empty in tests.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn server_name(&self) -> &str {
         self.membership.name.as_ref().map_or("", |name| &name.name)
     }
 
     /// Returns whether this server may use what a server with this name has stored. The name is empty if it is unknown.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn accepts_server(&self, name: &str) -> bool {
         name.is_empty() || self.membership.name.as_ref().is_none_or(|own| own.accepts(name))
     }
@@ -131,7 +129,6 @@ impl Replica {
     /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
     /// since. Otherwise, state that was read must be read again before it is used. This takes no lock, and does not use
     /// the backend.
-    #[cfg(feature = "http")]
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
         self.membership.freshness.is_fresh(at)
     }
@@ -210,7 +207,6 @@ impl Replica {
     }
 
     /// Sends a message of less than 1 MiB to the replica with this slot. It is lost if the replica is gone.
-    #[cfg(any(test, feature = "http"))]
     pub(crate) async fn send(&self, to: Slot, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
         with_timeout(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
@@ -221,7 +217,6 @@ impl Replica {
     }
 
     /// Returns a future that completes when the replica was dropped and has released its slot.
-    #[cfg(feature = "http")]
     pub(crate) fn left(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut status = self.membership.status.subscribe();
         async move { while status.changed().await.is_ok() {} }

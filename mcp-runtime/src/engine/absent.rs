@@ -45,7 +45,7 @@ pub(super) mod tasks {
         counters::Buffered,
         engine::{
             call::prepare::call_function,
-            limits::TaskOptions,
+            limits::Limits,
             listener::Filter,
             replicas::Replicas,
             request::{context::RequestContext, params::Method},
@@ -63,17 +63,15 @@ pub(super) mod tasks {
         pub(in crate::engine) fn new(
             _: ServerBackend,
             _: Option<Arc<dyn Replicas>>,
-            _: TaskOptions,
+            _: Limits,
             _: &str,
             _: Option<SharedTelemetry>,
         ) -> Self {
             Self
         }
 
-        #[cfg(feature = "http")]
         pub(crate) async fn ended(&self) {}
 
-        #[cfg(feature = "http")]
         pub(crate) fn abort(&self) {}
 
         /// Returns the bytes of arguments and of results, of which there are none.

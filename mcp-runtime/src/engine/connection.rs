@@ -1,16 +1,22 @@
-use std::{future::pending, sync::Arc, time::Instant};
+use std::{
+    future::pending,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use super::{
-    call::in_flight::InFlight, limits::FlowControl, outbox::Outbox, request::context::ConnectionContext,
-    server::Engine, session::Session,
+    call::in_flight::InFlight,
+    limits::FlowControl,
+    outbox::Outbox,
+    replicas::SessionMessage,
+    request::{context::ConnectionContext, source::RequestSource},
+    server::Engine,
+    session::Session,
 };
-#[cfg(feature = "http")]
-use super::{replicas::SessionMessage, request::source::RequestSource};
-#[cfg(feature = "http")]
-use crate::{auth::Scopes, jsonrpc::Message};
 use crate::{
+    auth::Scopes,
     error::{Fault, FaultClass},
-    jsonrpc::{Id, Incoming, Transmission, parse},
+    jsonrpc::{Id, Incoming, Message, Transmission, parse},
     revision::{self, Dialect},
 };
 
@@ -58,7 +64,6 @@ impl RequestIds {
         }
     }
 
-    #[cfg(feature = "http")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Id> {
         self.first.iter().chain(&self.others)
     }
@@ -205,11 +210,7 @@ impl Connection {
     pub(super) fn default_dialect(&self) -> &'static Dialect {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
-}
 
-/// Connections for a single exchange over HTTP.
-#[cfg(feature = "http")]
-impl Connection {
     /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
     /// that belong to no request.
     pub(crate) fn for_exchange(now: Instant, engine: Arc<Engine>) -> Self {
@@ -221,7 +222,7 @@ impl Connection {
         let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
         let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
         let context = ConnectionContext::new(now, engine, in_flight, flow, outbox);
-        let session = std::sync::OnceLock::from(session);
+        let session = OnceLock::from(session);
         Self { context: ConnectionContext { session, is_single_exchange: true, ..context } }
     }
 

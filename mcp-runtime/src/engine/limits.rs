@@ -50,7 +50,13 @@ pub(crate) struct Limits {
     pub(crate) ping_timeout: Duration,
     /// How long a client may take between two rounds of a request.
     pub(crate) round_ttl: Duration,
-    pub(crate) tasks: TaskOptions,
+    /// The time to live of a task whose client requests none.
+    pub(crate) task_ttl: Duration,
+    /// The maximum time to live of a task that a client can request.
+    pub(crate) max_task_ttl: Duration,
+    /// The interval at which clients should poll their tasks.
+    pub(crate) task_poll_interval: Duration,
+    pub(crate) max_tasks: TaskLimits,
     pub(crate) rates: SessionRates,
 }
 
@@ -69,38 +75,11 @@ impl Default for Limits {
             ping_interval: None,
             ping_timeout: Duration::from_secs(60),
             round_ttl: Duration::from_secs(3600),
-            tasks: TaskOptions::default(),
+            task_ttl: Duration::from_secs(3600),
+            max_task_ttl: Duration::from_secs(24 * 3600),
+            task_poll_interval: Duration::from_secs(1),
+            max_tasks: TaskLimits::default(),
             rates: SessionRates::default(),
-        }
-    }
-}
-
-impl Limits {
-    /// Returns the ping schedule, or `None` if clients are not pinged.
-    pub(super) fn pings(&self) -> Option<PingSchedule> {
-        self.ping_interval.map(|interval| PingSchedule::new(interval, self.ping_timeout))
-    }
-}
-
-/// The options of a server's tasks.
-#[derive(Debug, Clone)]
-pub(crate) struct TaskOptions {
-    /// The time to live of a task whose client requests none.
-    pub(crate) default_ttl: Duration,
-    /// The maximum time to live that a client can request.
-    pub(crate) max_ttl: Duration,
-    /// The interval at which clients should poll.
-    pub(crate) poll_interval: Duration,
-    pub(crate) limits: TaskLimits,
-}
-
-impl Default for TaskOptions {
-    fn default() -> Self {
-        Self {
-            default_ttl: Duration::from_secs(3600),
-            max_ttl: Duration::from_secs(24 * 3600),
-            poll_interval: Duration::from_secs(1),
-            limits: TaskLimits::default(),
         }
     }
 }
@@ -140,21 +119,6 @@ impl TaskLimits {
 
         /// Sets the maximum number of tasks of one principal, network or session.
         pub fn per_peer(self, per_peer: usize) { self.per_peer = per_peer }
-    }
-}
-
-/// When silent clients are pinged.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PingSchedule {
-    /// The silence after which a client is pinged.
-    pub(super) interval: Duration,
-    /// How long the client may take to answer.
-    pub(super) limit: Duration,
-}
-
-impl PingSchedule {
-    pub(super) fn new(interval: Duration, limit: Duration) -> Self {
-        Self { interval: interval.clamp(MIN_PERIOD, MAX_PERIOD), limit: limit.clamp(MIN_PERIOD, MAX_PERIOD) }
     }
 }
 
@@ -304,7 +268,6 @@ impl FlowControl {
     /// # Errors
     ///
     /// Returns [`Fault::Overloaded`] if the request exceeds the rate.
-    #[cfg(feature = "tasks")]
     pub(crate) fn admit_task_request(&self, now: Instant) -> Result<(), Fault> {
         self.task_requests.admit(now).map_err(|excess| excess.fault("requests about tasks"))
     }
@@ -484,12 +447,12 @@ mod tests {
         let limits = Limits::default();
         assert_eq!((limits.message_bytes, limits.in_flight, limits.page_size), (16 << 20, 1024, 1000));
         assert_eq!((limits.timeout, limits.ping_interval), (Some(Duration::from_secs(300)), None));
-        let Limits { grace_period, list_ttl, answer_timeout, ping_timeout, round_ttl, tasks, .. } = limits;
+        let Limits { grace_period, list_ttl, answer_timeout, ping_timeout, round_ttl, .. } = limits;
         let periods = [grace_period, list_ttl, answer_timeout, ping_timeout, round_ttl];
         assert_eq!(periods.map(|period| period.as_secs()), [5, 60, 600, 60, 3600]);
-        let periods = [tasks.default_ttl, tasks.max_ttl, tasks.poll_interval];
+        let periods = [limits.task_ttl, limits.max_task_ttl, limits.task_poll_interval];
         assert_eq!(periods.map(|period| period.as_secs()), [3600, 24 * 3600, 1]);
-        assert_eq!(tasks.limits, TaskLimits { total: 1024, per_peer: 128 });
+        assert_eq!(limits.max_tasks, TaskLimits { total: 1024, per_peer: 128 });
     }
 
     #[test]

@@ -17,10 +17,6 @@ mod methods;
 mod outbox;
 mod pending_requests;
 mod profile;
-#[cfg_attr(
-    not(all(feature = "cluster", feature = "http", feature = "tasks")),
-    allow(dead_code, reason = "only processes that share a backend need it")
-)]
 mod replicas;
 mod request;
 mod server;
@@ -42,50 +38,31 @@ mod tasks;
 use absent::client_requests;
 #[cfg(not(feature = "tasks"))]
 use absent::tasks;
-#[cfg(feature = "http")]
-pub(crate) use call::in_flight::InFlight;
-#[cfg(feature = "http")]
-pub(crate) use call::response::write_error;
 #[cfg(feature = "ask")]
 pub(crate) use client_requests::RootsHook;
-#[cfg(feature = "http")]
-pub(crate) use connection::ReceiveOutcome;
-pub(crate) use connection::{Connection, RequestIds};
-#[cfg(feature = "rate-limit")]
-pub(crate) use limits::Bucket;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use limits::FlowControl;
-pub(crate) use limits::MAX_PERIOD;
-#[cfg(feature = "http")]
-pub(crate) use limits::MIN_PERIOD;
-pub use limits::{Rate, SessionRates, TaskLimits};
-#[cfg(feature = "http")]
-pub(crate) use listener::too_many_listeners;
-#[cfg(feature = "http")]
-pub(crate) use outbox::{Meter, MeteredBytes, Outbox};
-#[cfg(feature = "http")]
-pub(crate) use pending_requests::session_ended;
-pub(crate) use profile::{OWN_EXTENSIONS, Profile};
-#[cfg(feature = "http")]
-pub(crate) use replicas::SessionMessage;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use replicas::{InputResponse, SessionChange};
-#[cfg(feature = "cluster")]
-pub(crate) use replicas::{KEY_ID_LEN, ReplicaHandler, Replicas, SharedKeys, Slot, base64_key};
-pub use replicas::{StateKey, StateKeyError};
-pub(crate) use request::source::Visibility;
-#[cfg(feature = "http")]
-pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
-pub(crate) use server::Engine;
-#[cfg(feature = "http")]
-pub(crate) use session::Session;
-#[cfg(feature = "cluster")]
-pub(crate) use session::Sessions;
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use session::{Declared, SessionInfo};
-#[cfg(all(feature = "cluster", feature = "http"))]
-pub(crate) use subscriptions::{MAX_RESOURCES, MAX_URI_BYTES};
-#[cfg(all(test, feature = "cluster", feature = "http"))]
+#[cfg(test)]
 pub(crate) use subscriptions::{Subscriber, Subscriptions};
 #[cfg(feature = "tasks")]
 pub use tasks::TaskStatus;
+
+pub(crate) use self::{
+    call::{in_flight::InFlight, response::write_error},
+    connection::{Connection, ReceiveOutcome, RequestIds},
+    limits::{Bucket, FlowControl, MAX_PERIOD, MIN_PERIOD},
+    listener::too_many_listeners,
+    outbox::{Meter, MeteredBytes, Outbox},
+    pending_requests::session_ended,
+    profile::{OWN_EXTENSIONS, Profile},
+    replicas::{
+        InputResponse, KEY_ID_LEN, ReplicaHandler, Replicas, SessionChange, SessionMessage, SharedKeys, Slot,
+        base64_key,
+    },
+    request::source::{MirroredFields, Permit, RequestSource, Visibility},
+    server::Engine,
+    session::{Declared, Session, Sessions},
+    subscriptions::{MAX_RESOURCES, MAX_URI_BYTES},
+};
+pub use self::{
+    limits::{Rate, SessionRates, TaskLimits},
+    replicas::{StateKey, StateKeyError},
+};

@@ -1,7 +1,6 @@
 //! The output of a connection, or of an HTTP response stream, until the transport takes it.
 
 use std::{
-    ops::{Deref, DerefMut},
     sync::{
         Arc, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,7 +18,7 @@ use crate::{
         sync::{Mutex, MutexGuard},
     },
     error::FaultClass,
-    handler::CallConnection,
+    handler::{CallConnection, CallLifetime},
     model::Level,
     stdx::{debug, wait_until},
 };
@@ -78,7 +77,6 @@ impl Outbox {
     }
 
     /// Waits until a stream carries the output to the client.
-    #[cfg(feature = "ask")]
     pub(super) async fn until_read(&self) {
         self.until(|contents| contents.readers > 0).await;
     }
@@ -178,12 +176,35 @@ impl Outbox {
         self.contents().pending.retain(|pending| !pending.is_ended());
     }
 
+    /// Adds a notification. Returns `false` if it was dropped because the output is closed, or the client reads too slowly.
+    pub(super) fn notify(&self, message: &[u8]) -> bool {
+        self.notify_unless(|| false, message)
+    }
+
+    /// Adds a notification unless its call has ended, which is known once the output is locked: the response follows.
+    fn notify_unless(&self, has_ended: impl FnOnce() -> bool, message: &[u8]) -> bool {
+        let mut contents = self.contents();
+        if contents.is_closed || has_ended() {
+            return false;
+        }
+        if contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
+            let is_first = !std::mem::replace(&mut contents.has_dropped, true);
+            drop(contents);
+            Counter::DroppedNotifications.count();
+            if is_first {
+                tracing::warn!("dropping notifications: the client reads too slowly");
+            }
+            return false;
+        }
+        contents.push_line(message);
+        true
+    }
+
     /// Adds a message that must not be dropped. An empty outbox accepts a message of any size.
     ///
     /// # Errors
     ///
     /// If the outbox is full, returns a future that completes when the message can be offered again.
-    #[cfg(feature = "tasks")]
     pub(super) fn offer(&self, message: &[u8]) -> Result<(), tokio::sync::futures::OwnedNotified> {
         let mut contents = self.contents();
         if !contents.lines.is_empty() && contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
@@ -203,7 +224,7 @@ impl Outbox {
         self.take_lines(contents, into)
     }
 
-    fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
+    fn take_lines(&self, mut contents: MutexGuard<'_, Contents>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;
         }
@@ -213,18 +234,15 @@ impl Outbox {
         } else {
             into.append(&mut contents.lines);
         }
+        contents.measure();
         self.notify_waiters();
         true
     }
 
-    fn contents(&self) -> LockedContents<'_> {
-        LockedContents(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// The output of HTTP, which one of several streams carries.
-#[cfg(feature = "http")]
-impl Outbox {
     /// Returns whether the outbox is empty and, apart from pending notifications, will stay empty.
     pub(crate) fn is_finished(&self) -> bool {
         let contents = self.contents();
@@ -282,7 +300,8 @@ impl Outbox {
 
     /// Adds the number of unread bytes to a meter, and keeps the meter up to date.
     pub(crate) fn set_meter(&self, meter: Meter) {
-        self.contents().metered = Some(meter.count(0));
+        let mut contents = self.contents();
+        contents.metered = Some(meter.count(contents.lines.len()));
     }
 
     /// Wakes the task that waits for output.
@@ -303,11 +322,7 @@ impl Outbox {
     pub(crate) fn fault(&self) -> Option<FaultClass> {
         self.contents().fault
     }
-}
 
-/// The output of a session whose streams are stored, which takes lines and pending notifications separately.
-#[cfg(all(feature = "cluster", feature = "http"))]
-impl Outbox {
     /// Becomes ready when there are encoded lines.
     pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         self.poll_contents(cx, true)
@@ -332,22 +347,8 @@ impl Outbox {
 }
 
 impl CallConnection for Outbox {
-    fn notify(&self, message: &[u8]) -> bool {
-        let mut contents = self.contents();
-        if contents.is_closed {
-            return false;
-        }
-        if contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
-            let is_first = !std::mem::replace(&mut contents.has_dropped, true);
-            drop(contents);
-            Counter::DroppedNotifications.count();
-            if is_first {
-                tracing::warn!("dropping notifications: the client reads too slowly");
-            }
-            return false;
-        }
-        contents.push_line(message);
-        true
+    fn notify(&self, message: &[u8], call: &CallLifetime) {
+        self.notify_unless(|| call.has_ended(), message);
     }
 
     fn session_level(&self) -> Level {
@@ -386,7 +387,6 @@ pub(crate) struct Meter {
     part: Option<Arc<AtomicUsize>>,
 }
 
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP meters several outboxes together"))]
 impl Meter {
     /// Returns a meter that also counts towards `part`.
     pub(crate) fn with_part(&self, part: &Arc<AtomicUsize>) -> Self {
@@ -429,7 +429,6 @@ pub(crate) struct MeteredBytes {
 
 impl MeteredBytes {
     /// Returns the number of bytes.
-    #[cfg(feature = "http")]
     pub(crate) fn get(&self) -> usize {
         self.bytes
     }
@@ -482,32 +481,6 @@ struct Contents {
     is_closed: bool,
 }
 
-/// The locked contents of an outbox. Updates the meter when dropped.
-struct LockedContents<'a>(MutexGuard<'a, Contents>);
-
-impl Deref for LockedContents<'_> {
-    type Target = Contents;
-
-    fn deref(&self) -> &Contents {
-        &self.0
-    }
-}
-
-impl DerefMut for LockedContents<'_> {
-    fn deref_mut(&mut self) -> &mut Contents {
-        &mut self.0
-    }
-}
-
-impl Drop for LockedContents<'_> {
-    fn drop(&mut self) {
-        let unread = self.lines.len();
-        if let Some(metered) = &mut self.metered {
-            metered.set(unread);
-        }
-    }
-}
-
 impl Contents {
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.pending.is_empty()
@@ -526,7 +499,15 @@ impl Contents {
         self.wake();
     }
 
+    /// Counts the unread bytes. Every change of `lines` ends with this.
+    fn measure(&mut self) {
+        if let Some(metered) = &mut self.metered {
+            metered.set(self.lines.len());
+        }
+    }
+
     fn wake(&mut self) {
+        self.measure();
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -545,19 +526,16 @@ mod tests {
         }
 
         /// Counts a call.
-        #[cfg(all(feature = "cluster", feature = "http"))]
         pub(crate) fn begin_call(&self) {
             self.open_call();
         }
 
         /// Counts a request to the client.
-        #[cfg(all(feature = "cluster", feature = "http"))]
         pub(crate) fn begin_question(&self) {
             self.open_question();
         }
 
         /// Finishes a call with its response.
-        #[cfg(all(feature = "cluster", feature = "http"))]
         pub(crate) fn finish_call(&self, response: &str) {
             self.close_call(|out| out.extend_from_slice(format!("{response}\n").as_bytes()));
         }
@@ -592,8 +570,20 @@ mod tests {
         assert!(outbox.is_empty());
     }
 
+    /// A function on another thread may have begun to send the notification before.
+    #[test]
+    fn no_notification_of_a_call_follows_its_end() {
+        for end in [CallLifetime::cancel, CallLifetime::complete] {
+            let (outbox, call) = (Outbox::for_test(), CallLifetime::default());
+            CallConnection::notify(&*outbox, b"{}", &call);
+            assert!(outbox.drain(&mut Vec::new()));
+            end(&call);
+            CallConnection::notify(&*outbox, b"{}", &call);
+            assert!(outbox.is_empty());
+        }
+    }
+
     /// The first message may have any size.
-    #[cfg(feature = "tasks")]
     #[test]
     fn a_full_outbox_takes_no_offers() {
         let large = vec![b'x'; MAX_UNREAD_BYTES];

@@ -20,7 +20,7 @@ use crate::{
         },
     },
     error::{Fault, beginning, excerpt},
-    handler::{CallConnection as _, ClientProgress},
+    handler::ClientProgress,
     jsonrpc::{Id, RawJson, ResponseBody, object_member, raw},
     revision::{self, encode::Object},
     stdx::{Mutex, OnDrop},
@@ -122,7 +122,6 @@ impl PendingRequests {
     }
 
     /// Returns the processes that know the session. Returns `None` if this is the only one.
-    #[cfg(feature = "ask")]
     pub(in crate::engine) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
         self.table().replicas.get()
     }
@@ -209,11 +208,7 @@ impl PendingRequests {
     fn remove(&self, id: u64) -> Option<Waiting> {
         self.table().state.lock().waiting.remove(&id)
     }
-}
 
-/// The parts that only sessions of several replicas need.
-#[cfg(all(feature = "cluster", feature = "http"))]
-impl PendingRequests {
     /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
         if let Some(waiting) = self.remove(id) {
@@ -309,7 +304,6 @@ pub(in crate::engine) struct PendingRequest {
     id: u64,
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
     /// The progress of the client, if it was asked for progress.
-    #[cfg_attr(not(feature = "ask"), expect(dead_code, reason = "only questions ask for progress"))]
     pub(in crate::engine) progress: Option<ProgressReceiver>,
     pending: Arc<PendingRequests>,
     outbox: Arc<Outbox>,
@@ -317,7 +311,6 @@ pub(in crate::engine) struct PendingRequest {
 
 impl PendingRequest {
     /// Returns the error of a request that was withdrawn.
-    #[cfg(feature = "ask")]
     pub(super) fn withdrawn(&self) -> Fault {
         if self.pending.table().state.lock().is_closed {
             return Fault::internal("the session ended before the client answered");
@@ -336,7 +329,6 @@ impl PendingRequest {
     }
 
     /// Replaces the parameters of the notification that cancels the request.
-    #[cfg(feature = "tasks")]
     pub(in crate::engine) fn map_cancelled_params(&self, map: impl FnOnce(&str) -> String) {
         if let Some(waiting) = self.pending.table().state.lock().waiting.get_mut(&self.id) {
             waiting.cancelled_params = map(&waiting.cancelled_params);

@@ -156,9 +156,7 @@ impl Profile {
                 object.raw(name, capability);
             }
         }
-        if !self.declared.experimental.is_empty() {
-            write::plain(object.key("experimental"), &self.declared.experimental);
-        }
+        object.value("experimental", Some(&self.declared.experimental).filter(|all| !all.is_empty()));
         self.write_extensions(&mut object, encoding, capabilities);
         object.end();
     }

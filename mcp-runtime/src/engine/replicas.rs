@@ -9,7 +9,9 @@ use base64::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{backend::BackendFuture, error::Fault, handler::ClientProgress, model::Level, registry::ListSet};
+use crate::{
+    backend::BackendFuture, error::Fault, handler::ClientProgress, model::Level, registry::ListSet, stdx::debug,
+};
 
 /// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {
@@ -72,7 +74,6 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     fn flush(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// Returns a future that completes when this process has left the others, which it does when nothing uses this anymore.
-    #[cfg(feature = "http")]
     fn left(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Returns the keys that seal the state of requests. Returns `None` if the server has keys of its own.
@@ -156,7 +157,6 @@ impl StateKey {
     }
 
     /// Creates a random key, or returns `None` if the operating system provides no randomness.
-    #[cfg(feature = "sealed-state")]
     pub(crate) fn random() -> Option<Self> {
         let mut bytes = [0; KEY_LEN];
         crate::random::fill(&mut bytes).then_some(Self(bytes))
@@ -192,11 +192,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
-impl fmt::Debug for StateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StateKey(…)")
-    }
-}
+debug!(StateKey, self);
 
 /// The error that is returned when parsing a [`StateKey`] fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,7 +211,6 @@ impl std::error::Error for StateKeyError {}
 
 /// Writes keys as base64, for the backend. A [`StateKey`] itself is not serializable, so that it is not logged by
 /// accident.
-#[cfg(feature = "cluster")]
 pub(crate) mod base64_key {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
@@ -329,6 +324,6 @@ mod tests {
         for text in ["", "ab", &"zz".repeat(KEY_LEN), &"é".repeat(KEY_LEN), &format!("a{}b", "é".repeat(31))] {
             assert_eq!(text.parse::<StateKey>(), Err(StateKeyError), "{text}");
         }
-        assert_eq!(format!("{key:?}"), "StateKey(…)");
+        assert_eq!(format!("{key:?}"), "StateKey { .. }");
     }
 }

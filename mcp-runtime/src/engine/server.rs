@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, Guard};
+use tokio::sync::SetOnce;
 
 use super::{
     call::in_flight::InFlight,
@@ -18,7 +19,7 @@ use super::{
     pending_requests::PendingRequests,
     profile::Profile,
     replicas::Replicas,
-    session::{Declared, Lifecycle, Liveness, RecentInfos, Session, SessionInfo, SessionTelemetry, Sessions},
+    session::{Declared, Liveness, RecentInfos, Session, SessionTelemetry, Sessions},
     subscriptions::{Subscriber, Subscriptions},
     tasks::Tasks,
 };
@@ -26,7 +27,7 @@ use crate::{
     backend::ServerBackend,
     counters::EndpointStats,
     error::BuildError,
-    handler::{Encoding, StateMap},
+    handler::{Encoding, SessionInfo, StateMap},
     model::{CacheScope, Level},
     registry::{ListSet, Pager, Registry},
     revision::{self, Dialect, Revision},
@@ -85,7 +86,7 @@ impl Engine {
         #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
         let round_states = super::client_requests::RoundStates::new(profile.limits.round_ttl);
         let telemetry = profile.telemetry.clone();
-        let tasks = Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
+        let tasks = Tasks::new(backend, replicas.clone(), profile.limits.clone(), name, telemetry);
         Self {
             registry: ArcSwap::from_pointee(registry),
             changing: Mutex::default(),
@@ -157,6 +158,7 @@ impl Engine {
         (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
         network: Option<Network>,
     ) -> Arc<Session> {
+        let limits = &self.profile.limits;
         let subscribe = |lists| Subscriber::of_session(&self.subscriptions, &outbox, lists);
         let telemetry = self.profile.telemetry.clone().map(|telemetry| {
             let opened = network.map(|_| Instant::now());
@@ -167,17 +169,18 @@ impl Engine {
             #[cfg(feature = "ask")]
             roots: super::client_requests::RootsCache::new(&info.capabilities),
             info: self.recent_infos.share(info),
-            pending_requests: Arc::new(PendingRequests::new(self.profile.limits.in_flight)),
+            pending_requests: Arc::new(PendingRequests::new(limits.in_flight)),
             #[cfg(feature = "ask")]
-            answer_timeout: self.profile.limits.answer_timeout,
+            answer_timeout: limits.answer_timeout,
             in_flight,
             flow,
             subscriber: declared.lists.map(subscribe),
             outbox,
             declares_logging: declared.logging,
-            lifecycle: Lifecycle::default(),
+            initialized: SetOnce::new(),
+            ended: SetOnce::new(),
             shared: OnceLock::new(),
-            liveness: self.profile.limits.pings().map(|schedule| Box::new(Liveness::new(schedule))),
+            liveness: limits.ping_interval.map(|interval| Box::new(Liveness::new(interval, limits.ping_timeout))),
             telemetry,
             registration: OnceLock::new(),
         });
@@ -187,7 +190,6 @@ impl Engine {
     }
 
     /// Creates a copy of a session that another replica has opened.
-    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn restore_session(&self, info: SessionInfo, declared: Declared) -> Arc<Session> {
         self.start_background();
         let flow = Arc::new(FlowControl::new(&self.profile.limits.rates));
@@ -235,7 +237,6 @@ impl Engine {
     }
 
     /// Returns what is wrong with the backend, or `None` if nothing is, or if the state is kept in memory.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has a readiness check"))]
     pub(crate) async fn backend_problem(&self) -> Option<&'static str> {
         match &self.replicas {
             Some(replicas) => replicas.problem().await,

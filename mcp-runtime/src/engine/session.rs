@@ -12,24 +12,23 @@ use std::{
 };
 
 use tokio::{
-    sync::Notify,
+    sync::SetOnce,
     task::AbortHandle,
     time::{self, Sleep, sleep},
 };
 
 use super::{
     call::in_flight::InFlight,
-    limits::{FlowControl, PingSchedule},
+    limits::{FlowControl, MAX_PERIOD, MIN_PERIOD},
     outbox::Outbox,
     pending_requests::{PendingRequests, session_ended},
     request::operation::{Operation, TIMEOUT},
     subscriptions::Subscriber,
 };
 use crate::{
-    handler::{CallConnection as _, ClientInfo},
+    handler::{CallConnection as _, SessionInfo},
     model::Level,
     registry::ListSet,
-    revision::Dialect,
     stdx::{Mutex, race},
     telemetry::{Network, SessionEnd, SharedTelemetry},
 };
@@ -49,7 +48,6 @@ pub(crate) struct Session {
     #[cfg(feature = "ask")]
     pub(crate) roots: super::client_requests::RootsCache,
     pub(crate) in_flight: Arc<InFlight>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) flow: Arc<FlowControl>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
@@ -57,7 +55,9 @@ pub(crate) struct Session {
     pub(crate) subscriber: Option<Subscriber>,
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(crate) declares_logging: bool,
-    pub(super) lifecycle: Lifecycle,
+    /// Set once the client has sent `notifications/initialized`.
+    pub(super) initialized: SetOnce<()>,
+    pub(super) ended: SetOnce<()>,
     /// The state that the session shares with other processes, in a type of `cluster`. Unset if only this process knows
     /// the session.
     pub(crate) shared: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -67,17 +67,6 @@ pub(crate) struct Session {
     pub(super) telemetry: Option<Box<SessionTelemetry>>,
     /// Removes the session from the set of open sessions when dropped.
     pub(super) registration: OnceLock<Registration>,
-}
-
-/// The outcome of `initialize`.
-#[derive(Debug)]
-pub(crate) struct SessionInfo {
-    pub(crate) dialect: &'static Dialect,
-    pub(crate) client: Option<ClientInfo>,
-    /// The JSON of the client's capabilities.
-    pub(crate) capabilities: Arc<str>,
-    /// The principal that opened the session, and the only one that may use it.
-    pub(crate) principal: Option<Box<str>>,
 }
 
 /// The capabilities that the server declared in `initialize`.
@@ -126,29 +115,8 @@ pub(crate) struct SessionTelemetry {
     pub(crate) opened: Option<Instant>,
 }
 
-/// The phases of a session. Each begins once.
-#[derive(Debug, Default)]
-pub(super) struct Lifecycle {
-    /// Whether the client has sent `notifications/initialized`.
-    pub(super) is_initialized: AtomicBool,
-    pub(super) has_ended: AtomicBool,
-    pub(super) changed: Notify,
-}
-
-impl Lifecycle {
-    /// Begins a phase. Returns `false` if it has begun before.
-    fn begin(&self, phase: &AtomicBool) -> bool {
-        let is_first = !phase.swap(true, Ordering::SeqCst);
-        if is_first {
-            self.changed.notify_waiters();
-        }
-        is_first
-    }
-}
-
 impl Session {
     /// Sets the id of the session, unless it has one.
-    #[cfg(any(feature = "http", feature = "tasks"))]
     pub(crate) fn set_id(&self, id: &Arc<str>) {
         let _ = self.id.set(Arc::clone(id));
     }
@@ -165,7 +133,7 @@ impl Session {
     /// Releases the messages that were held back until `notifications/initialized`. Returns `false` if that has happened
     /// before: clients may repeat the notification.
     pub(crate) fn set_initialized(&self) -> bool {
-        let is_first = self.lifecycle.begin(&self.lifecycle.is_initialized);
+        let is_first = self.initialized.set(()).is_ok();
         if let Some(subscriber) = &self.subscriber {
             subscriber.ready();
         }
@@ -173,7 +141,7 @@ impl Session {
     }
 
     pub(crate) fn is_initialized(&self) -> bool {
-        self.lifecycle.is_initialized.load(Ordering::Acquire)
+        self.initialized.initialized()
     }
 
     /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
@@ -199,7 +167,7 @@ impl Session {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.lifecycle.has_ended.load(Ordering::Acquire)
+        self.ended.initialized()
     }
 
     /// Ends the session: withdraws its requests to the client, fails its calls, stops its subscriptions and pings, and
@@ -210,7 +178,7 @@ impl Session {
 
     /// Ends the session, because of an error of this class if there is one.
     pub(super) fn end_because(&self, error_type: Option<&'static str>) {
-        if !self.lifecycle.begin(&self.lifecycle.has_ended) {
+        if self.ended.set(()).is_err() {
             return;
         }
         self.pending_requests.close();
@@ -246,7 +214,8 @@ impl Session {
             }),
             answer_timeout: Duration::ZERO,
             declares_logging: false,
-            lifecycle: Lifecycle::default(),
+            initialized: SetOnce::new(),
+            ended: SetOnce::new(),
             shared: OnceLock::new(),
             liveness: None,
             telemetry: None,
@@ -328,7 +297,10 @@ impl Drop for Registration {
 /// Whether the client of a session is alive, as observed by a task that pings it.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    schedule: PingSchedule,
+    /// The silence after which the client is pinged.
+    interval: Duration,
+    /// How long the client may take to answer.
+    limit: Duration,
     /// Whether the client has sent a message, or read output that was waiting, since the task last cleared the flag.
     /// Messages set a flag, not a time, so that they neither read a clock nor reset a timer.
     is_active: AtomicBool,
@@ -337,8 +309,9 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    pub(super) fn new(schedule: PingSchedule) -> Self {
-        Self { schedule, is_active: AtomicBool::new(false), task: OnceLock::new() }
+    pub(super) fn new(interval: Duration, limit: Duration) -> Self {
+        let [interval, limit] = [interval, limit].map(|period| period.clamp(MIN_PERIOD, MAX_PERIOD));
+        Self { interval, limit, is_active: AtomicBool::new(false), task: OnceLock::new() }
     }
 
     /// Ends the pings.
@@ -364,7 +337,7 @@ impl Session {
     /// Starts to ping the client, if the server is configured to do so.
     pub(super) fn start_pings(self: &Arc<Self>) {
         if let Some(liveness) = &self.liveness {
-            let task = tokio::spawn(watch(Arc::downgrade(self), liveness.schedule));
+            let task = tokio::spawn(watch(Arc::downgrade(self), liveness.interval, liveness.limit));
             let _ = liveness.task.set(task.abort_handle());
         }
     }
@@ -372,18 +345,18 @@ impl Session {
 
 /// Pings the client of a session whenever it is silent for the interval, until the session ends. Ends the session if
 /// the client remains silent.
-async fn watch(session: Weak<Session>, schedule: PingSchedule) {
-    let mut timer = pin!(sleep(schedule.interval));
+async fn watch(session: Weak<Session>, interval: Duration, limit: Duration) {
+    let mut timer = pin!(sleep(interval));
     loop {
         timer.as_mut().await;
         let Some(session) = session.upgrade() else { return };
-        if !is_alive(&session, schedule.limit, timer.as_mut()).await {
+        if !is_alive(&session, limit, timer.as_mut()).await {
             let client = session.info.client.as_ref().map(|client| client.name.as_str());
-            tracing::warn!(client, limit = ?schedule.limit, "ending a session: the client did not answer a ping");
+            tracing::warn!(client, ?limit, "ending a session: the client did not answer a ping");
             session.end_because(Some(TIMEOUT));
             return;
         }
-        timer.as_mut().reset(time::Instant::now() + schedule.interval);
+        timer.as_mut().reset(time::Instant::now() + interval);
     }
 }
 
@@ -417,6 +390,7 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::ClientInfo;
 
     #[test]
     fn sessions_of_the_same_client_share_the_outcome_of_initialize() {
@@ -497,7 +471,7 @@ mod tests {
         const LIMIT: Duration = Duration::from_secs(1);
 
         let mut session = Session::for_test();
-        session.liveness = Some(Box::new(Liveness::new(PingSchedule::new(LIMIT, LIMIT))));
+        session.liveness = Some(Box::new(Liveness::new(LIMIT, LIMIT)));
         session.pending_requests = Arc::new(PendingRequests::new(1));
         let replica = Cluster::for_test(Arc::new(MemoryBackend::default()), LIMIT);
         session.pending_requests.number_by(&replica);

@@ -4,11 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::server::Engine;
 use crate::{
-    counters::{
-        Buffered,
-        Counter::{self, *},
-        EndpointBuffers, EndpointStats,
-    },
+    counters::{Buffered, Counter, EndpointBuffers, EndpointStats, metrics},
     handler::blocking_threads,
     stderr,
     telemetry::{ReadStats, Stat, Stats},
@@ -21,7 +17,6 @@ impl Engine {
     }
 
     /// Adds an endpoint, until it is dropped. A program has few of them.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has endpoints"))]
     pub(crate) fn add_endpoint(&self, endpoint: Weak<dyn EndpointStats>) {
         let mut endpoints = self.endpoints.lock();
         endpoints.retain(|endpoint| endpoint.strong_count() > 0);
@@ -44,88 +39,30 @@ const fn counter(name: &'static str, unit: &'static str, description: &'static s
     Stat { is_counter: true, ..gauge(name, unit, description) }
 }
 
-/// The metrics without an attribute that the process counts.
-const PLAIN: [(Stat, Counter); 5] = [
-    (gauge("mcp.server.calls.active", "{call}", "Calls that run or wait"), ActiveCalls),
-    (gauge("mcp.server.subscriptions.active", "{request}", "Open `subscriptions/listen` requests"), Listeners),
-    (gauge("mcp.server.client_requests.active", "{request}", "Requests to clients without an answer"), Questions),
-    (
-        counter("mcp.server.notifications.dropped", "{notification}", "Notifications to clients that read too slowly"),
-        DroppedNotifications,
-    ),
-    (counter("mcp.server.log.dropped", "{line}", "Lines that stderr did not take"), DroppedLogLines),
-];
+macro_rules! define_metrics {
+    ($($kind:ident($($text:literal),+) $(, $attribute:literal)?: $($counter:ident $(= $label:literal)?),+;)+) => {
+        /// The metrics that the process counts: the name of the attribute, and each counter with its value of the
+        /// attribute. Both are empty if a metric has no attribute.
+        const METRICS: &[(Stat, &str, &[(&str, Counter)])] = &[$((
+            $kind($($text),+),
+            concat!($($attribute)?),
+            &[$((concat!($($label)?), Counter::$counter)),+],
+        )),+];
+    };
+}
 
-/// The values of an attribute, and what is counted for each.
-type Labels = &'static [(&'static str, Counter)];
-
-/// The metrics that the process counts with the name of an attribute, and each of its values.
-const LABELLED: [(Stat, &str, Labels); 5] = [
-    (
-        gauge("mcp.server.streams.active", "{stream}", "Open event streams over HTTP"),
-        "mcp.stream.kind",
-        &[("call", CallStreams), ("session", SessionStreams), ("subscription", SubscriptionStreams)],
-    ),
-    (
-        gauge("mcp.server.tasks", "{task}", "Tasks that the process runs"),
-        "mcp.task.status",
-        &[("working", WorkingTasks), ("input_required", InputRequiredTasks)],
-    ),
-    (
-        counter("mcp.server.tasks.ended", "{task}", "Tasks that have ended in this process"),
-        "mcp.task.status",
-        &[
-            ("completed", CompletedTasks),
-            ("failed", FailedTasks),
-            ("cancelled", CancelledTasks),
-            ("expired", ExpiredTasks),
-        ],
-    ),
-    (
-        counter("mcp.server.refusals", "{request}", "Requests and connections that were refused because of a limit"),
-        "mcp.refusal.reason",
-        &[
-            ("calls", RefusedCalls),
-            ("connections", RefusedConnections),
-            ("subscriptions", RefusedListeners),
-            ("memory", RefusedMemory),
-            ("client_requests", RefusedQuestions),
-            ("rate", RefusedRate),
-            ("sessions", RefusedSessions),
-            ("tasks", RefusedTasks),
-        ],
-    ),
-    (
-        counter("mcp.server.authentications", "{request}", "Requests by the outcome of their authentication"),
-        "mcp.authentication.outcome",
-        &[
-            ("accepted", Authenticated),
-            ("insufficient_scope", InsufficientScope),
-            ("missing", CredentialsMissing),
-            ("invalid", CredentialsInvalid),
-            ("unavailable", AuthenticatorUnavailable),
-        ],
-    ),
-];
-
-const _: () = {
-    let (mut rows, mut index) = (PLAIN.len(), 0);
-    while index < LABELLED.len() {
-        rows += LABELLED[index].2.len();
-        index += 1;
-    }
-    assert!(rows == Counter::Count as usize, "a counter belongs to no metric, or to several");
-};
+metrics!(define_metrics);
 
 impl ReadStats for Engine {
     fn read_stats(&self) -> Vec<Stat> {
         let of = |stat: Stat, value: usize| Stat { value: value as u64, ..stat };
         let sessions = gauge("mcp.server.sessions", "{session}", "Open sessions");
         let mut stats = vec![of(sessions, self.sessions.open().count())];
-        stats.extend(PLAIN.map(|(stat, counter)| Stat { value: counter.value(), ..stat }));
-        for (stat, name, values) in LABELLED {
-            let value = |&(label, counter): &(_, Counter)| (Some((name, label)), counter.value());
-            stats.extend(values.iter().map(value).map(|(attribute, value)| Stat { attribute, value, ..stat }));
+        for (stat, name, counters) in METRICS {
+            stats.extend(counters.iter().map(|(label, counter)| {
+                let attribute = Some((*name, *label)).filter(|_| !name.is_empty());
+                Stat { attribute, value: counter.value(), ..*stat }
+            }));
         }
         let (active, limit) = blocking_threads();
         let threads = [

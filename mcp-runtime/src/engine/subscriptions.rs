@@ -100,7 +100,6 @@ impl Subscriptions {
     }
 
     /// Notifies the subscribers of these lists, and the subscribers of all resources.
-    #[cfg(feature = "cluster")]
     pub(crate) fn everything_changed(&self, lists: ListSet) {
         self.lists_changed(lists);
         for subscription in self.index().resources.values().flatten() {
@@ -287,11 +286,7 @@ impl Subscriber {
             outbox: Weak::clone(&self.outbox),
         })
     }
-}
 
-/// The changes that other replicas announce, or that this replica may have missed.
-#[cfg(all(feature = "cluster", feature = "http"))]
-impl Subscriber {
     /// Returns the number of updates of resources since the server started.
     pub(crate) fn updates(&self) -> u64 {
         self.server.updates.load(Ordering::Acquire)
@@ -435,13 +430,11 @@ impl Subscription {
     }
 
     /// Marks the changes that were written as pending.
-    #[cfg(all(feature = "cluster", feature = "http"))]
     fn repeat(self: &Arc<Self>) {
         self.mark(self.take_written());
     }
 
     /// Returns the changes that were written, and forgets them.
-    #[cfg(all(feature = "cluster", feature = "http"))]
     fn take_written(&self) -> u16 {
         self.state.fetch_and(PENDING | HELD | ENDED, Ordering::AcqRel) >> WRITTEN & PENDING
     }
@@ -561,7 +554,6 @@ mod tests {
     }
 
     /// The client may not have received what was written since it last acknowledged something.
-    #[cfg(all(feature = "cluster", feature = "http"))]
     #[test]
     fn every_change_is_repeated_until_it_is_acknowledged() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());

@@ -36,7 +36,6 @@ pub(crate) struct Call {
     pub(crate) subject: Cow<'static, str>,
     pub(crate) id: Id,
     /// The size of the arguments in bytes.
-    #[cfg_attr(not(feature = "tasks"), allow(dead_code, reason = "only tasks keep arguments"))]
     pub(crate) argument_bytes: usize,
     /// The maximum time for which a client waits.
     pub(crate) timeout: Option<Duration>,
@@ -81,7 +80,6 @@ impl Call {
     }
 
     /// Returns the timeout that the function declares, which also holds for the task of a call.
-    #[cfg(feature = "tasks")]
     pub(crate) fn declared_timeout(&self) -> Option<Duration> {
         self.function.as_ref().and_then(|function| function.common().timeout)
     }

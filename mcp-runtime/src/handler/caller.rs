@@ -13,7 +13,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 use crate::{
     auth::{Identity, RequestHead},
     model::Level,
-    revision::Revision,
+    revision::{Dialect, Revision},
     stdx::wait_until,
 };
 
@@ -88,8 +88,8 @@ impl Caller {
 
 /// The connection on which a call was received.
 pub(crate) trait CallConnection: Send + Sync {
-    /// Sends a notification. Returns `false` if it was dropped because the client reads too slowly.
-    fn notify(&self, message: &[u8]) -> bool;
+    /// Sends a notification of a call, unless the call has ended. Drops it if the client reads too slowly.
+    fn notify(&self, message: &[u8], call: &CallLifetime);
 
     /// Returns the log level that the client set for the session.
     fn session_level(&self) -> Level;
@@ -113,6 +113,17 @@ pub struct ClientInfo {
     /// The display name.
     #[serde(default)]
     pub title: Option<String>,
+}
+
+/// The outcome of `initialize`.
+#[derive(Debug)]
+pub(crate) struct SessionInfo {
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) client: Option<ClientInfo>,
+    /// The JSON of the client's capabilities.
+    pub(crate) capabilities: Arc<str>,
+    /// The principal that opened the session, and the only one that may use it.
+    pub(crate) principal: Option<Box<str>>,
 }
 
 /// The state of a call: whether it was cancelled, has completed, or is detached because it continues as a task.
@@ -162,7 +173,6 @@ impl CallLifetime {
 
     /// Makes the function independent of the request that started it, or reverses that. While it is independent,
     /// [`cancel`](Self::cancel) and [`complete`](Self::complete) have no effect.
-    #[cfg(feature = "tasks")]
     pub(crate) fn set_detached(&self, detached: bool) {
         self.detached.store(detached, Ordering::Release);
     }
@@ -171,7 +181,7 @@ impl CallLifetime {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.completed.load(Ordering::Acquire) || self.is_cancelled()
     }
 

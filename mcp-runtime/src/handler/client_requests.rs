@@ -17,12 +17,12 @@ use tokio::time::Instant;
 
 use super::{
     ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
-    caller::{CallLifetime, ClientInfo},
+    caller::{CallLifetime, SessionInfo},
     outcome::Finished,
 };
 use crate::{
     error::Fault,
-    revision::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING, Dialect, Feature, Features},
+    revision::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING, Feature, Features},
     stdx::{Mutex, race},
 };
 
@@ -76,14 +76,8 @@ pub(crate) trait ClientRequester: Send + Sync {
 }
 
 /// A session, for messages that belong to no call.
-pub(crate) trait SessionPeer: Send + Sync {
-    fn requester(&self) -> &dyn ClientRequester;
-
-    fn dialect(&self) -> &'static Dialect;
-
-    fn client(&self) -> Option<&ClientInfo>;
-
-    fn principal(&self) -> Option<&str>;
+pub(crate) trait SessionPeer: ClientRequester {
+    fn info(&self) -> &SessionInfo;
 
     fn has_ended(&self) -> bool;
 

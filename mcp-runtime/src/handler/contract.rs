@@ -208,13 +208,6 @@ fn generate(arguments: &[ArgumentEntry], schema: Option<&Value>) -> Result<Value
     }
     let mut properties = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        if (argument.ty.has_structured_keys)() {
-            return Err(SchemaError::new(format!(
-                "argument `{}`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
-                 help: take a list of pairs, as `Vec<(K, V)>`",
-                argument.name
-            )));
-        }
         let default = argument.default.map(ArgumentDefault::value).transpose();
         let default =
             default.map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;

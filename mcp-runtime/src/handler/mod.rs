@@ -53,20 +53,16 @@ pub use state::{
     AnyState, Dependency, Kind, ProvidedByReference, Shared, SharedState, StateOrData, Unused, dependency,
 };
 
-#[cfg(feature = "http")]
-pub(crate) use blocking::{MAX_BLOCKING, max_checks};
-pub(crate) use blocking::{blocking_threads, run_blocking, run_check};
+pub(crate) use blocking::{MAX_BLOCKING, blocking_threads, max_checks, run_blocking, run_check};
 pub(crate) use call::Call;
-pub(crate) use caller::CallConnection;
+pub(crate) use caller::{CallConnection, CallLifetime, SessionInfo};
 pub(crate) use client_requests::ClientRequester;
 #[cfg(feature = "ask")]
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, MAX_ATTEMPTS, OnceValues, SessionPeer};
-pub(crate) use context::{LogThreshold, SharedCall, current_call, enter_call, log_notification};
-#[cfg(feature = "tasks")]
-pub(crate) use context::{TaskHandoff, TaskPeer};
-pub(crate) use contract::{Contract, from_strings, get_or_compute, json_of_string};
-#[cfg(all(feature = "http", feature = "testing"))]
-pub(crate) use contract::{MirroredArgument, headers as mirrored_arguments};
+pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, current_call, enter_call, log_notification};
+pub(crate) use contract::{
+    Contract, MirroredArgument, from_strings, get_or_compute, headers as mirrored_arguments, json_of_string,
+};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use function::Function;
 pub(crate) use outcome::{HandlerErrorKind, log_failure, masked_message};

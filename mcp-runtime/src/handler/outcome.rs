@@ -20,7 +20,7 @@ use std::{
 use tracing::subscriber::NoSubscriber;
 
 use super::schema::Violation;
-use crate::{error::Fault, random, stderr};
+use crate::{error::Fault, random, stderr, stdx::debug};
 
 /// The kind of the result that a call produced, or else the reason why it produced none.
 pub type HandlerResult = Result<ResultKind, HandlerError>;
@@ -166,11 +166,7 @@ impl<T> Returned<T> {
     pub const TYPE: Self = Self(PhantomData);
 }
 
-impl<T> fmt::Debug for Returned<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::any::type_name::<T>())
-    }
-}
+debug!(Returned<T>, self);
 
 /// The mapping of the errors of a return type.
 pub trait MapsErrors<T> {

@@ -403,42 +403,34 @@ pub fn write_prompt<T: PromptOutput>(reply: &mut Reply<'_>, value: T) -> Handler
     Ok(ResultKind::Complete)
 }
 
-impl PromptOutput for PromptMessage {
-    fn into_result(self) -> Result<PromptResult, HandlerError> {
-        Ok(PromptResult::new([self]))
-    }
-}
-
-impl PromptOutput for Vec<PromptMessage> {
-    fn into_result(self) -> Result<PromptResult, HandlerError> {
-        Ok(PromptResult::new(self))
-    }
-}
-
-impl PromptOutput for PromptResult {
-    fn into_result(self) -> Result<PromptResult, HandlerError> {
-        Ok(self)
-    }
-}
-
 impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
     fn into_result(self) -> Result<PromptResult, HandlerError> {
         self.map_err(HandlerError::from_error)?.into_result()
     }
 }
 
-macro_rules! contents {
-    ($($content:ty),+) => {
-        $(impl PromptOutput for $content {
-            fn into_result(self) -> Result<PromptResult, HandlerError> {
-                Ok(PromptResult::new([PromptMessage::user(self.into_content())]))
+macro_rules! prompts {
+    ($($type:ty),+; $this:ident => $result:expr) => {
+        $(impl PromptOutput for $type {
+            fn into_result($this) -> Result<PromptResult, HandlerError> {
+                Ok($result)
             }
         })+
     };
 }
 
-contents!(String, &str, Cow<'_, str>, Box<str>, Content);
-content_types!(contents);
+prompts!(PromptResult; self => self);
+prompts!(PromptMessage; self => PromptResult::new([self]));
+prompts!(Vec<PromptMessage>; self => PromptResult::new(self));
+
+macro_rules! content_prompts {
+    ($($content:ty),+) => {
+        prompts!($($content),+; self => PromptResult::new([PromptMessage::user(self.into_content())]));
+    };
+}
+
+content_prompts!(String, &str, Cow<'_, str>, Box<str>, Content);
+content_types!(content_prompts);
 
 #[cfg(test)]
 mod tests {

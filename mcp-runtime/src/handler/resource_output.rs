@@ -101,29 +101,20 @@ fn end(reply: &mut Reply<'_>, meta: Option<&Map<String, Value>>) -> ResultKind {
     ResultKind::Complete
 }
 
-macro_rules! texts {
-    ($($text:ty),+) => {
-        $(impl ResourceOutput for $text {
-            fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
-                Resource::text("", self).into_result()
+macro_rules! outputs {
+    ($($type:ty),+; $this:ident => $value:expr) => {
+        $(impl ResourceOutput for $type {
+            fn into_result($this) -> Result<Option<ResourceResult>, HandlerError> {
+                $value.into_result()
             }
         })+
     };
 }
 
-texts!(String, &str, Cow<'_, str>, Box<str>);
-
-impl ResourceOutput for Vec<u8> {
-    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
-        Resource::blob("", self).into_result()
-    }
-}
-
-impl ResourceOutput for &[u8] {
-    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
-        self.to_vec().into_result()
-    }
-}
+outputs!(String, &str, Cow<'_, str>, Box<str>; self => Resource::text("", self));
+outputs!(Vec<u8>, &[u8]; self => Resource::blob("", self));
+outputs!(Resource; self => ResourceResult::new([self]));
+outputs!(Vec<Resource>; self => ResourceResult::new(self));
 
 impl<const N: usize> ResourceOutput for &[u8; N] {
     fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
@@ -139,18 +130,6 @@ impl<T: JsonOutput> ResourceOutput for Json<T> {
         write::value(&mut json, &self.0)
             .map_err(|error| Fault::internal(format!("the contents cannot be serialized: {error}")))?;
         String::from_utf8(json).map_err(|error| Fault::internal(error.to_string()))?.into_result()
-    }
-}
-
-impl ResourceOutput for Resource {
-    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
-        Ok(Some(ResourceResult::new([self])))
-    }
-}
-
-impl ResourceOutput for Vec<Resource> {
-    fn into_result(self) -> Result<Option<ResourceResult>, HandlerError> {
-        ResourceResult::new(self).into_result()
     }
 }
 

@@ -304,9 +304,7 @@ impl Completions {
         out.extend_from_slice(br#"{"completion":"#);
         let mut completion = Object::begin(&mut out);
         encode::array(completion.key("values"), &self.values, |out, value| write::string(out, value));
-        if let Some(total) = self.total {
-            write::plain(completion.key("total"), &total);
-        }
+        completion.value("total", self.total.as_ref());
         write::plain(completion.key("hasMore"), &self.has_more);
         completion.end();
         encoding.end_result(&mut out, Some(&self.meta));

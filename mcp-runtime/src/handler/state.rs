@@ -7,14 +7,16 @@ use std::{
     any::{Any, TypeId, type_name},
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque, hash_map::Entry},
     ffi::{OsStr, OsString},
-    fmt,
     marker::PhantomData,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use crate::handler::{Function, entry::EntryGroup};
+use crate::{
+    handler::{Function, entry::EntryGroup},
+    stdx::debug,
+};
 
 /// The shared state of a server, at most one value of each type.
 #[derive(Clone, Default)]
@@ -85,11 +87,7 @@ impl StateMap {
     }
 }
 
-impl fmt::Debug for StateMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.type_names()).finish()
-    }
-}
+debug!(StateMap, self, types: self.type_names());
 
 /// A type that concurrent calls can take by reference.
 #[diagnostic::on_unimplemented(

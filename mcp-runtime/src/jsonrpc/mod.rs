@@ -12,10 +12,7 @@ use std::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{error::Category, value::RawValue};
 
-pub(crate) use mcp_schema::json as raw;
-#[cfg(any(feature = "ask", feature = "cache"))]
-pub(crate) use mcp_schema::json::canonical;
-pub(crate) use raw::RawJson;
+pub(crate) use mcp_schema::json::{self as raw, RawJson, canonical};
 
 /// The content of a line or an HTTP body.
 pub(crate) enum Transmission<'a> {

@@ -79,9 +79,7 @@ fn hints(object: &mut Object<'_>, encoding: &Encoding, entry: &ToolEntry) {
     let mut annotations = Object::begin(object.key("annotations"));
     annotations.optional("title", title);
     for (name, hint) in hints {
-        if let Some(hint) = hint {
-            write::plain(annotations.key(name), &hint);
-        }
+        annotations.value(name, hint.as_ref());
     }
     annotations.end();
 }
@@ -153,9 +151,7 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: 
     let name = encode::display_name(encoding.dialect.features(), &function.name, entry.common.title.as_deref());
     begin_entry(&mut object, encoding, name, function.common());
     object.optional("mimeType", entry.mime_type.as_deref());
-    if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
-        write::plain(object.key("size"), &size);
-    }
+    object.value("size", entry.size.filter(|_| entry.template.is_none()).as_ref());
     let hints = Annotations {
         audience: entry.audience.to_vec(),
         priority: entry.priority,

@@ -144,42 +144,22 @@ impl Listed for Function {
     }
 }
 
-/// Writes a page of `resources/list` that includes the links that functions returned.
-///
-/// The links may differ from page to page, so the cursor is an offset rather than the key of the last element.
-///
-/// If the list has become shorter than `start`, the page is empty.
-pub(crate) fn write_resources(
-    mut registered: Vec<&dyn Listed>,
-    linked: &[ResourceLink],
-    encoding: &Encoding,
-    start: usize,
-    (page_size, ttl): (usize, Duration),
-    sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
-) -> Vec<u8> {
-    registered.retain(|listed| listed.is_seen(&sees));
-    let total = registered.len() + linked.len();
-    let end = total.min(start.saturating_add(page_size.max(1)));
-    let next = (end < total).then(|| cursor_after(OFFSETS, &end.to_string()));
-    let mut out = Vec::new();
-    let mut object = Object::begin(&mut out);
-    encode::array(object.key("resources"), start.min(end)..end, |out, index| match registered.get(index) {
-        Some(listed) => listed.encode(out, encoding),
-        None => {
-            let mut object = Object::begin(out);
-            encode::resource_link(&mut object, encoding.dialect.features(), &linked[index - registered.len()]);
-            object.end();
-        }
-    });
-    object.optional("nextCursor", next.as_deref());
-    // The functions may list different resources to each caller.
-    encoding.cache_hints(&mut out, ttl, CacheScope::Private);
-    encoding.end_result(&mut out, None);
-    out
-}
+/// A resource that a function lists, to callers who may call the function.
+impl Listed for ResourceLink {
+    fn key(&self) -> &str {
+        &self.uri
+    }
 
-/// Takes the place of the name of a list in the cursors of [`write_resources`].
-const OFFSETS: &str = "from";
+    fn is_seen(&self, _: &Sees<'_>) -> bool {
+        true
+    }
+
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        let mut object = Object::begin(out);
+        encode::resource_link(&mut object, encoding.dialect.features(), self);
+        object.end();
+    }
+}
 
 /// Returns the cursor of a list that continues after an element.
 pub(crate) fn cursor_after(list: &str, key: &str) -> String {
@@ -191,11 +171,6 @@ pub(crate) fn last_key(list: &str, cursor: &str) -> Result<String, Fault> {
     let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let key = decoded.as_deref().and_then(|text| text.strip_prefix(list)?.strip_prefix(':'));
     key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
-}
-
-/// Returns the offset at which a cursor of [`write_resources`] continues.
-pub(crate) fn decode_offset(cursor: &str) -> Result<usize, Fault> {
-    last_key(OFFSETS, cursor)?.parse().map_err(|_| unknown_cursor(cursor))
 }
 
 /// Returns the error for a cursor that was not returned by the list.

@@ -8,16 +8,13 @@ mod build;
 mod encode;
 mod lists;
 mod names;
-#[cfg_attr(not(feature = "skills"), expect(dead_code, reason = "without the feature, a server has no skills"))]
 mod skills;
 
 use std::{
     any::{Any, TypeId},
-    borrow::Cow,
     collections::HashSet,
     mem,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use self::{build::Builder, lists::Listed, names::Table};
@@ -27,16 +24,15 @@ use crate::{
     handler::{
         Context, Function, SchemaProfile,
         entry::{Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
-        get_or_compute, takes_context,
+        get_or_compute,
     },
+    model::ResourceLink,
     revision::{Dialect, Revision},
 };
 
-#[cfg(feature = "tasks")]
-pub(crate) use self::lists::{cursor_after, last_key, unknown_cursor};
 pub(crate) use self::{
     build::Selection,
-    lists::{ListKind, ListSet, Pager, ServerCapabilities, decode_offset, write_resources},
+    lists::{ListKind, ListSet, Pager, ServerCapabilities, cursor_after, last_key, unknown_cursor},
     names::{Change, Names, ScopeRules},
     skills::Skills,
 };
@@ -90,17 +86,6 @@ const LEAVE_OUT: &str = "leave one of them out with `Server::only`";
 pub(crate) struct Found<'a> {
     pub(crate) function: &'a Arc<Function>,
     pub(crate) variables: Vec<(&'a str, String)>,
-}
-
-/// The functions that contribute to `resources/list`.
-pub(crate) struct ResourceLists {
-    /// The name of the first function, whose timeout applies to all of them together.
-    pub(crate) name: Cow<'static, str>,
-    pub(crate) timeout: Option<Duration>,
-    /// The functions, and whether each blocks.
-    pub(crate) functions: Vec<(ServerFnEntry, bool)>,
-    /// Whether one of the functions takes the context.
-    pub(crate) uses_context: bool,
 }
 
 impl Registry {
@@ -267,10 +252,11 @@ impl Registry {
         template.or_else(|| self.resource(uri, sees).map(|found| found.function))
     }
 
-    /// Returns the elements of `resources/list`, by URI: resources, and the files of skills.
-    pub(crate) fn listed_resources(&self) -> Vec<&dyn Listed> {
+    /// Returns the elements of `resources/list`, by URI: resources, the files of skills, and what functions list.
+    pub(crate) fn listed_resources<'a>(&'a self, links: &'a [ResourceLink]) -> Vec<&'a dyn Listed> {
         let mut listed: Vec<_> = self.resources.enabled().iter().map(|resource| &**resource as &dyn Listed).collect();
         listed.extend(self.skills.files().map(|file| file as &dyn Listed));
+        listed.extend(links.iter().map(|link| link as &dyn Listed));
         listed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         listed
     }
@@ -280,26 +266,9 @@ impl Registry {
         self.tools.enabled().iter().map(|tool| &**tool).filter(|tool| !tool.is_app_only).collect()
     }
 
-    /// Returns whether a function contributes to `resources/list`.
-    pub(crate) fn lists_resources(&self) -> bool {
-        self.templates.enabled().iter().any(|template| template.list_fn().is_some())
-    }
-
-    /// Returns the functions that contribute to `resources/list`, for the templates that `sees` accepts. Returns `None`
-    /// if there are none.
-    pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
-        let listing = || {
-            self.templates
-                .enabled()
-                .iter()
-                .filter(|found| sees(found))
-                .filter_map(|found| Some((found, found.list_fn()?)))
-        };
-        let (first, _) = listing().next()?;
-        let (name, timeout) = (first.name.clone(), first.common().timeout);
-        let functions: Vec<_> = listing().map(|(found, list)| (list, found.common().blocking)).collect();
-        let uses_context = functions.iter().any(|(function, _)| takes_context(function));
-        Some(ResourceLists { name, timeout, functions, uses_context })
+    /// Returns the templates that contribute to `resources/list`, each with the function that lists its resources.
+    pub(crate) fn listing(&self) -> impl Iterator<Item = (&Arc<Function>, ServerFnEntry)> {
+        self.templates.enabled().iter().filter_map(|template| Some((template, template.list_fn()?)))
     }
 
     /// Returns the first page of an unfiltered list in the pager's revision. Encodes it the first time.
@@ -327,7 +296,7 @@ impl Registry {
         match kind {
             ListKind::Tools => pager.page_of(list, self.tools.enabled(), cursor, sees),
             ListKind::Prompts => pager.page_of(list, self.prompts.enabled(), cursor, sees),
-            ListKind::Resources => pager.page_of(list, &self.listed_resources(), cursor, sees),
+            ListKind::Resources => pager.page_of(list, &self.listed_resources(&[]), cursor, sees),
             ListKind::Templates => pager.page_of(list, self.templates.enabled(), cursor, sees),
             #[cfg(feature = "ui")]
             ListKind::ModelTools => pager.page_of(list, &self.model_tools(), cursor, sees),

@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     collections::HashMap,
-    fmt,
     panic::Location,
     sync::{
         Arc, OnceLock,
@@ -17,6 +16,7 @@ use crate::{
         Function,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind, is_extension_method},
     },
+    stdx::debug,
 };
 
 /// Rules of the author, in the order in which they apply. Each concerns the functions that it selects.
@@ -78,11 +78,7 @@ impl<T> Default for Rules<T> {
     }
 }
 
-impl<T> fmt::Debug for Rules<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|rule| rule.location)).finish()
-    }
-}
+debug!(Rules<T>, self, rules: self.0.len());
 
 impl Names {
     /// Returns the name of a function.

@@ -2,6 +2,7 @@
 
 use mcp_runtime_uri_template::check_meta_key;
 use mcp_schema::{is_date, is_date_time};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::table::{Feature, Features};
@@ -47,6 +48,13 @@ impl<'a> Object<'a> {
     pub(crate) fn optional(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.string(name, value);
+        }
+    }
+
+    /// Writes an optional member whose serialization cannot fail.
+    pub(crate) fn value<T: Serialize + ?Sized>(&mut self, name: &str, value: Option<&T>) {
+        if let Some(value) = value {
+            plain(self.key(name), value);
         }
     }
 
@@ -170,9 +178,7 @@ pub(crate) fn resource_link(object: &mut Object<'_>, features: Features, link: &
     title(object, features, link.title.as_deref());
     object.optional("description", link.description.as_deref());
     object.optional("mimeType", link.mime_type.as_deref());
-    if let Some(size) = link.size {
-        plain(object.key("size"), &size);
-    }
+    object.value("size", link.size.as_ref());
     annotations(object, features, &link.annotations);
     icons(object, features, &link.icons);
     meta(object, features, &link.meta);
@@ -228,9 +234,7 @@ pub(crate) fn annotations(object: &mut Object<'_>, features: Features, hints: &A
     if !hints.audience.is_empty() {
         array(inner.key("audience"), &hints.audience, |out, role| string(out, role.as_str()));
     }
-    if let Some(priority) = priority {
-        plain(inner.key("priority"), &priority);
-    }
+    inner.value("priority", priority.as_ref());
     inner.optional("lastModified", last_modified);
     inner.end();
 }

@@ -17,11 +17,7 @@ mod v2025_11_25;
 mod v2026_07_28;
 
 pub(crate) use dialect::{Dialect, Member};
-#[cfg(feature = "http")]
-pub(crate) use table::DEPRECATED_HTTP_SSE;
-pub(crate) use table::{DEPRECATED_LOG_MESSAGES, Feature};
-#[cfg(feature = "ask")]
-pub(crate) use table::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING};
+pub(crate) use table::{DEPRECATED_HTTP_SSE, DEPRECATED_LOG_MESSAGES, DEPRECATED_ROOTS, DEPRECATED_SAMPLING, Feature};
 pub use table::{Features, Revision};
 
 macro_rules! define_dialects {

@@ -190,14 +190,12 @@ impl Deprecated {
 }
 
 /// `sampling/createMessage`.
-#[cfg(feature = "ask")]
 pub(crate) static DEPRECATED_SAMPLING: Deprecated = Deprecated::new(
     "a function uses sampling, which is deprecated since 2026-07-28 (SEP-2577) and may be removed from revisions \
      after 2027-07-28: call the API of a model instead",
 );
 
 /// `roots/list`.
-#[cfg(feature = "ask")]
 pub(crate) static DEPRECATED_ROOTS: Deprecated = Deprecated::new(
     "a function uses roots, which are deprecated since 2026-07-28 (SEP-2577) and may be removed from revisions \
      after 2027-07-28: take directories as arguments or from the configuration instead",
@@ -210,7 +208,6 @@ pub(crate) static DEPRECATED_LOG_MESSAGES: Deprecated = Deprecated::new(
 );
 
 /// The transport of 2024-11-05.
-#[cfg(feature = "http")]
 pub(crate) static DEPRECATED_HTTP_SSE: Deprecated = Deprecated::new(
     "a client uses the transport HTTP+SSE, which is deprecated since 2025-03-26 (SEP-2596): \
      configure it with the URL of the streamable HTTP endpoint instead",

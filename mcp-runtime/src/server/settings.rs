@@ -417,7 +417,7 @@ impl Server {
         /// server.task_ttl(Duration::from_secs(10 * 60))
         /// # }
         /// ```
-        pub fn task_ttl(self, ttl: Duration) { self.profile.limits.tasks.default_ttl = ttl }
+        pub fn task_ttl(self, ttl: Duration) { self.profile.limits.task_ttl = ttl }
 
         /// Sets the maximum time to live that a client may request for a task. The default is one day.
         ///
@@ -428,7 +428,7 @@ impl Server {
         /// server.max_task_ttl(Duration::from_secs(60 * 60))
         /// # }
         /// ```
-        pub fn max_task_ttl(self, ttl: Duration) { self.profile.limits.tasks.max_ttl = ttl }
+        pub fn max_task_ttl(self, ttl: Duration) { self.profile.limits.max_task_ttl = ttl }
 
         /// Sets the interval at which clients should poll their tasks. The default is one second.
         ///
@@ -439,7 +439,7 @@ impl Server {
         /// server.task_poll_interval(Duration::from_secs(10))
         /// # }
         /// ```
-        pub fn task_poll_interval(self, interval: Duration) { self.profile.limits.tasks.poll_interval = interval }
+        pub fn task_poll_interval(self, interval: Duration) { self.profile.limits.task_poll_interval = interval }
 
         /// Sets how many tasks the server keeps, including finished tasks. Calls that would exceed the limits are
         /// rejected, or run as plain calls if their tool allows it.
@@ -450,6 +450,6 @@ impl Server {
         /// server.max_tasks(TaskLimits::default().total(10_000).per_peer(50))
         /// # }
         /// ```
-        pub fn max_tasks(self, limits: TaskLimits) { self.profile.limits.tasks.limits = limits }
+        pub fn max_tasks(self, limits: TaskLimits) { self.profile.limits.max_tasks = limits }
     }
 }

@@ -8,11 +8,10 @@
 
 #[cfg(feature = "log")]
 mod layer;
-mod trace;
+pub(crate) mod trace;
 
 use std::{
     any::Any,
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::Duration,
@@ -342,11 +341,7 @@ impl Stats {
     }
 }
 
-impl fmt::Debug for Stats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stats")
-    }
-}
+debug!(Stats, self);
 
 /// The source of [`Stats`].
 pub(crate) trait ReadStats: Send + Sync {

@@ -30,7 +30,9 @@ impl<'a> TraceContext<'a> {
 
     /// Returns whether the message has no context, which is cheaper than reading it.
     pub fn is_empty(&self) -> bool {
-        self.meta.iter().all(Option::is_none) && self.head.is_none_or(|head| !has_headers(head))
+        // `tracestate` alone is no context.
+        let has_header = |key| self.head.is_some_and(|head| head.trace_header(key).is_some());
+        self.meta.iter().all(Option::is_none) && !has_header(0) && !has_header(2)
     }
 
     /// Returns the context that is the parent of the operation.
@@ -42,7 +44,7 @@ impl<'a> TraceContext<'a> {
     /// Reads the context in the headers of the HTTP request. If `_meta` has a different one, it is a link of the
     /// operation, and otherwise its parent.
     pub fn headers(&self) -> TraceCarrier<'a> {
-        self.head.map(header_carrier).unwrap_or_default()
+        TraceCarrier::validated(|key| self.head?.trace_header(key))
     }
 }
 
@@ -54,34 +56,10 @@ static HEADERS: [http::HeaderName; 3] = [
     http::HeaderName::from_static(TraceCarrier::KEYS[2]),
 ];
 
-/// Returns whether a request may have a context. `tracestate` alone is none.
+/// Returns the header with this index in [`TraceCarrier::KEYS`], whose lines are one list.
 #[cfg(feature = "http")]
-fn has_headers(head: &dyn RequestHead) -> bool {
-    let headers = head.headers();
-    headers.contains_key(&HEADERS[0]) || headers.contains_key(&HEADERS[2])
-}
-
-/// Without the feature `http`, no message has a head.
-#[cfg(not(feature = "http"))]
-fn has_headers(_: &dyn RequestHead) -> bool {
-    false
-}
-
-#[cfg(feature = "http")]
-fn header_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
-    TraceCarrier::validated(|key| joined(head.headers(), &HEADERS[key]))
-}
-
-/// Without the feature `http`, no message has a head.
-#[cfg(not(feature = "http"))]
-fn header_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
-    TraceCarrier::default()
-}
-
-/// Returns a header, whose lines are one list.
-#[cfg(feature = "http")]
-fn joined<'a>(headers: &'a http::HeaderMap, name: &http::HeaderName) -> Option<Cow<'a, str>> {
-    let mut lines = headers.get_all(name).iter();
+pub(crate) fn trace_header(headers: &http::HeaderMap, key: usize) -> Option<Cow<'_, str>> {
+    let mut lines = headers.get_all(&HEADERS[key]).iter();
     let mut joined = Cow::Borrowed(lines.next()?.to_str().ok()?);
     for line in lines {
         let list = joined.to_mut();

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{Call, CallConnection, Caller, Context, Encoding, SharedCall},
+    handler::{Call, CallConnection, CallLifetime, Caller, Context, Encoding, SharedCall},
     jsonrpc::Id,
     model::{Implementation, Level},
     revision,
@@ -250,9 +250,7 @@ pub(super) fn object(arguments: impl Serialize) -> Value {
 struct NoPeer;
 
 impl CallConnection for NoPeer {
-    fn notify(&self, _: &[u8]) -> bool {
-        true
-    }
+    fn notify(&self, _: &[u8], _: &CallLifetime) {}
 
     fn session_level(&self) -> Level {
         Level::Emergency

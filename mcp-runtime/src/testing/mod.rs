@@ -8,7 +8,6 @@
 //! The module requires the feature `testing`, which belongs in `[dev-dependencies]`.
 
 #[cfg(feature = "cluster")]
-#[cfg(feature = "backend")]
 mod backend_contract;
 mod calls;
 mod client;
@@ -24,7 +23,6 @@ mod task;
 pub(crate) mod test_backend;
 
 #[cfg(feature = "cluster")]
-#[cfg(feature = "backend")]
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
 pub use result::{

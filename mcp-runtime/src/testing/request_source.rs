@@ -1,6 +1,6 @@
-use std::{net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, net::SocketAddr, sync::Arc};
 
-use http::{Extensions, HeaderMap, Version};
+use http::{Extensions, HeaderMap};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -8,6 +8,7 @@ use crate::{
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     revision::{self, Dialect},
+    telemetry::trace::trace_header,
 };
 
 /// The head of the HTTP request with which each message of a test client seems to arrive.
@@ -22,20 +23,20 @@ impl RequestHead for TestRequestSource {
         &self.headers
     }
 
-    fn version(&self) -> Version {
-        Version::HTTP_11
-    }
-
     fn extensions(&self) -> &Extensions {
         &self.extensions
+    }
+
+    fn network(&self) -> (&'static str, &'static str) {
+        ("tcp", "1.1")
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
     }
 
-    fn is_unix(&self) -> bool {
-        false
+    fn trace_header(&self, key: usize) -> Option<Cow<'_, str>> {
+        trace_header(&self.headers, key)
     }
 
     fn sender_key(&self) -> Option<String> {

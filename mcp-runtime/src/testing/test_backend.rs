@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-#[cfg(test)]
-use crate::backend::BackendError;
 use crate::backend::{
     Append, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, MemoryBackend, Record,
     RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, forward_logs,
     forward_records, forward_topics, time::whole_millis,
 };
+#[cfg(test)]
+use crate::{backend::BackendError, stdx::debug};
 
 /// The methods of [`Records`], [`EventLogs`] and [`Topics`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +113,7 @@ impl BackendHook for Duration {
 pub(crate) struct Failing<F>(pub(crate) F);
 
 #[cfg(test)]
-impl<F> fmt::Debug for Failing<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failing").finish_non_exhaustive()
-    }
-}
+debug!(Failing<F>, self);
 
 #[cfg(test)]
 impl<F: Fn(BackendOperation<'_>) -> Result<(), BackendError> + Send + Sync + 'static> BackendHook for Failing<F> {

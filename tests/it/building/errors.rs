@@ -44,10 +44,6 @@ mod mistakes {
     #[tool]
     pub(super) fn range(#[arg(range = 1..=1000)] _share: Percent) {}
 
-    /// A map whose keys cannot be strings.
-    #[tool]
-    pub(super) fn keys(_weights: Option<HashMap<Point, f64>>) {}
-
     /// State by reference.
     #[tool]
     pub(super) fn reference(_db: &Db) {}
@@ -83,12 +79,6 @@ fn mistakes_that_only_the_whole_program_reveals_have_a_remedy() {
             empty().with::<mistakes::range>(),
             "range",
             "argument `_share`: `maximum` is 1000, but that of the type is 100",
-        ),
-        (
-            empty().with::<mistakes::keys>(),
-            "keys",
-            "argument `_weights`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
-             help: take a list of pairs, as `Vec<(K, V)>`",
         ),
         (
             empty().with::<mistakes::reference>().with_state(Arc::new(Db)),

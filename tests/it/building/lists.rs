@@ -94,14 +94,8 @@ async fn lists_are_paginated() {
         assert_eq!(pages(&mut client, "tools/list", "tools").await, [2, 1]);
         assert_eq!(pages(&mut client, "resources/list", "resources").await, [2, 2, 1]);
         assert_eq!(pages(&mut client, "resources/templates/list", "resourceTemplates").await, [1]);
-        // In base64: "from:4" continues with the last resource. The list of "from:5" or "from:6" may have been longer.
-        for (cursor, expected) in
-            [("ZnJvbTo0", Ok(1)), ("ZnJvbTo1", Ok(0)), ("ZnJvbTo2", Ok(0)), ("ZnJvbTp4", Err(-32602))]
-        {
-            let page = client.request("resources/list", json!({"cursor": cursor})).await;
-            let size = page.map(|page| page["resources"].as_array().unwrap().len()).map_err(|error| error.code);
-            assert_eq!(size, expected, "{revision}: {cursor}");
-        }
+        let unknown = client.request("resources/list", json!({"cursor": "ZnJvbTo0"})).await;
+        assert_eq!(unknown.unwrap_err().code, -32602, "{revision}");
     }
 }
 

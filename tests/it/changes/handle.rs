@@ -2,13 +2,13 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context as TaskContext, Waker},
 };
 
-use mcp_runtime::BuildError;
+use mcp_runtime::{BuildError, ResourceLink};
 
 use super::*;
 
@@ -118,6 +118,18 @@ async fn change_notifications_are_declared_if_a_handle_exists() {
         assert_eq!(capabilities(server().with::<completed>(), revision).await, *expected, "{revision}");
         assert_eq!(capabilities(server().with::<listing>(), revision).await, *expected, "{revision}");
     }
+}
+
+/// The description of a server is prepared once, until it changes.
+#[tokio::test]
+async fn a_handle_taken_late_is_declared_to_later_requests() {
+    let built = server().build().unwrap();
+    let mut client = built.test_client(Revision::V2026_07_28);
+    let mut declared =
+        async || client.request("server/discover", json!({})).await.unwrap()["capabilities"]["tools"].take();
+    assert_eq!(declared().await, json!({}));
+    let _handle = built.handle();
+    assert_eq!(declared().await, json!({"listChanged": true}));
 }
 
 #[tokio::test]
@@ -451,6 +463,35 @@ async fn cursors_remain_valid_after_changes() {
         let last = client.request("tools/list", json!({"cursor": second["nextCursor"]})).await.unwrap();
         assert_eq!((last["tools"].as_array().unwrap().len(), last.get("nextCursor")), (0, None));
         assert_eq!(code(&mut client, "tools/list", json!({"cursor": "bm9uc2Vuc2U"})).await, -32602);
+    }
+}
+
+/// Each resource is listed once, in the order of the URIs, although others appear and disappear.
+#[tokio::test]
+async fn cursors_of_listed_resources_remain_valid_after_changes() {
+    static NAMES: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+    /// A resource of a changing set.
+    #[resource("note://{name}", list = list_notes)]
+    fn note(name: String) -> String {
+        name
+    }
+
+    fn list_notes() -> Vec<ResourceLink> {
+        NAMES.lock().unwrap().iter().map(|name| ResourceLink::new(format!("note://{name}"), *name)).collect()
+    }
+
+    for revision in Revision::ALL {
+        *NAMES.lock().unwrap() = vec!["d", "b", "f"];
+        let mut client = empty().with::<note>().page_size(1).test_client(revision);
+        let (mut found, mut cursor) = (Vec::new(), Value::Null);
+        for names in [vec!["d", "b", "f"], vec!["f", "d", "a", "b"], vec!["a", "b", "e", "c"]] {
+            *NAMES.lock().unwrap() = names;
+            let page = client.request("resources/list", json!({"cursor": cursor})).await.unwrap();
+            found.extend(page["resources"].as_array().unwrap().iter().map(|found| found["name"].clone()));
+            cursor = page["nextCursor"].clone();
+        }
+        assert_eq!((json!(found), cursor), (json!(["b", "d", "e"]), Value::Null), "{revision}");
     }
 }
 

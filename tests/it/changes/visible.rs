@@ -97,7 +97,7 @@ async fn visibility_depends_on_the_caller() {
         let connect = |user: &str| built.test_client(revision).with_extension(Identity::new(user));
         let mut root = connect("root");
         assert_eq!(listed(&mut root, "tools/list").await, ["optional", "permanent"]);
-        assert_eq!(listed(&mut root, "resources/list").await, ["test://fixed", "test://other", "test://listed/1"]);
+        assert_eq!(listed(&mut root, "resources/list").await, ["test://fixed", "test://listed/1", "test://other"]);
         // The name of a client is the client's claim.
         let claim = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "root", "version": "1"}}});
         for mut other in [connect("ada"), built.test_client(revision)] {

@@ -440,7 +440,8 @@ async fn consult(ctx: &Context) -> Result<String, Fault> {
         SampleRequest::new("How is the weather?").with_message_meta(KEY, "question").with_tool("look", "Look.", schema);
     let first = ctx.sample(question.clone().key("first")).await?;
     let id = first.tool_uses().next().map(|tool_use| tool_use.id.clone()).unwrap_or_default();
-    let result = SampleToolResult::new(id, Content::text("Sun.").with_meta(KEY, "block")).with_meta(KEY, "result");
+    let mut result = SampleToolResult::new(id, Content::text("Sun.").with_meta(KEY, "block")).with_meta(KEY, "result");
+    result.structured = Some(json!(["sun"]));
     let second = ctx.sample(question.answered(first).with_tool_results([result]).key("second")).await?;
     Ok(second.meta[KEY].to_string())
 }
@@ -460,6 +461,8 @@ async fn messages_of_sampling_have_meta() {
             assert_eq!(messages[1]["content"], tool_use, "{revision}");
             assert_eq!(messages[2]["content"]["_meta"], json!({ KEY: "result" }), "{revision}");
             assert_eq!(messages[2]["content"]["content"][0]["_meta"], json!({ KEY: "block" }), "{revision}");
+            let structured = revision.is_stateless().then(|| json!(["sun"]));
+            assert_eq!(messages[2]["content"].get("structuredContent"), structured.as_ref(), "{revision}");
             let content = json!({"type": "text", "text": "Sun."});
             json!({"role": "assistant", "content": content, "model": "m", "_meta": { KEY: "answer" }})
         });

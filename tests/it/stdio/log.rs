@@ -78,6 +78,39 @@ fn the_use_of_a_deprecated_feature_is_reported_once() {
     }
 }
 
+/// A server does not use features that the client has not declared.
+#[test]
+fn only_the_use_of_a_deprecated_feature_is_reported() {
+    let sampled = json!({"role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "m"});
+    for (capabilities, responses, expected) in [
+        (json!({}), json!({}), &[][..]),
+        (json!({"sampling": {}}), json!({}), &["a function uses sampling"]),
+        (
+            json!({"sampling": {}, "roots": {}}),
+            json!({"sampling": sampled}),
+            &["a function uses sampling", "a function uses roots"],
+        ),
+    ] {
+        let mut server = Running::start(fixture().env_remove("RUST_LOG"));
+        for id in 1..3 {
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": capabilities,
+            });
+            let params = json!({"name": "deprecated", "inputResponses": responses, "_meta": meta});
+            server
+                .send(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})));
+            assert_eq!(server.receive()["id"], id);
+        }
+        let log = log_of(server);
+        let found: Vec<_> = ["a function uses sampling", "a function uses roots"]
+            .into_iter()
+            .filter(|warning| log.matches(warning).count() == 1)
+            .collect();
+        assert_eq!(found, expected, "{log}");
+    }
+}
+
 /// Clients start a process for each conversation and show its stderr.
 #[test]
 fn a_server_without_problems_is_silent() {

@@ -48,7 +48,7 @@ pub(crate) fn failing_backend(fails: impl Fn(&str, &[u8]) -> bool + Send + Sync 
 }
 
 /// Returns a backend whose records are slow.
-fn slow_backend() -> Arc<dyn Backend> {
+pub(crate) fn slow_backend() -> Arc<dyn Backend> {
     failing_backend(|_, _| false)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_runtime::{
     Completions, Context, Elicit, Fault, Server,
-    ask::Answer,
+    ask::{Answer, ListRoots, SampleRequest},
     layers::{Call, Next, Outcome, from_fn},
     prompt, resource, server, tool,
 };
@@ -110,6 +110,13 @@ async fn logs_asking(ctx: &Context) -> Result<(), Fault> {
 #[tool(task)]
 async fn asks_in_task(ctx: &Context) -> Result<(), Fault> {
     ctx.elicit::<Confirm>("confirm", "Continue?").await.map(drop)
+}
+
+/// Uses features that the protocol has deprecated.
+#[tool]
+async fn deprecated(ctx: &Context) -> Result<(), Fault> {
+    ctx.ask(SampleRequest::new("Hello").key("sampling")).await?;
+    ctx.ask(ListRoots).await.map(drop)
 }
 
 /// Logs an event.

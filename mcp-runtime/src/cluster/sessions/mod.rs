@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::Notify;
 
 use self::{
-    record::{Announcement, SharedSession, StoredSession, invalidate, invalidate_missed},
+    record::{Announcement, Event, SharedSession, StoredSession, invalidate, invalidate_missed},
     store::{SESSION_MESSAGES, SessionStore, hashed_name},
 };
 use super::{
@@ -181,17 +181,6 @@ impl ReplicaSessions {
         local.ended_everywhere();
         self.sessions.close(local.session.id().unwrap_or_default());
     }
-
-    /// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
-    fn cancel_call(&self, id: &str, request: &str) -> bool {
-        let call = self.sessions.get(id).zip(Id::from_json(request));
-        call.is_some_and(|(local, request)| local.session.in_flight.cancel(&request))
-    }
-
-    /// Returns the session whose function waits for the answer to a request.
-    fn waiting_for(&self, id: &str, request: u64) -> Option<Arc<HttpSession>> {
-        self.sessions.get(id).filter(|local| local.session.pending_requests.is_waiting(request))
-    }
 }
 
 impl SharedSessions for ReplicaSessions {
@@ -289,13 +278,15 @@ impl SharedSessions for ReplicaSessions {
 
 impl ReplicaHandler for ReplicaSessions {
     fn message(&self, payload: &[u8]) {
-        let Ok(announcement) = serde_json::from_slice(payload) else { return };
-        match announcement {
-            Announcement::Changed { session, revision, unsubscribed } => {
-                self.announcements.fetch_add(1, Ordering::AcqRel);
-                if let Some(local) = self.sessions.get(&session)
-                    && SharedSession::of(&local.session).is_some_and(|shared| shared.revision() < revision)
-                {
+        let Ok(Announcement { session, event }) = serde_json::from_slice(payload) else { return };
+        // Before the lookup, which does not find a session that is being read.
+        if matches!(event, Event::Changed { .. } | Event::Ended) {
+            self.announcements.fetch_add(1, Ordering::AcqRel);
+        }
+        match (event, self.sessions.get(&session)) {
+            (Event::AllChanged, _) => self.missed(),
+            (Event::Changed { revision, unsubscribed }, Some(local)) => {
+                if SharedSession::of(&local.session).is_some_and(|shared| shared.revision() < revision) {
                     invalidate(&local.session);
                     if let Some(subscriber) = &local.session.subscriber {
                         unsubscribed.iter().for_each(|uri| subscriber.unsubscribe_resource(uri));
@@ -303,27 +294,19 @@ impl ReplicaHandler for ReplicaSessions {
                     self.work.refreshes.add(Work::Refresh(session));
                 }
             }
-            Announcement::Initialized { session } => {
-                if let Some(local) = self.sessions.get(&session) {
-                    local.session.set_initialized();
-                }
+            (Event::Initialized, Some(local)) => {
+                local.session.set_initialized();
             }
-            Announcement::AllChanged => self.missed(),
-            Announcement::Ended { session } => {
-                self.announcements.fetch_add(1, Ordering::AcqRel);
-                if let Some(local) = self.sessions.get(&session) {
-                    self.ended(&local);
-                }
-            }
-            Announcement::Cancelled { session, request } => {
-                if self.cancel_call(&session, &request) {
+            (Event::Ended, Some(local)) => self.ended(&local),
+            (Event::Cancelled { request }, Some(local)) => {
+                if cancel_call(&local, &request) {
                     self.work.cancellations.add(Work::ForgetCancellation(session, request));
                 }
             }
             // A client can make up answers to questions that were never asked, or repeat an answer. Their records are
             // deleted, so that they neither answer a later question nor take the room of other answers.
-            Announcement::Answered { session, request, answer } => {
-                let Some(local) = self.waiting_for(&session, request) else {
+            (Event::Answered { request, answer }, local) => {
+                let Some(local) = local.filter(|local| local.session.pending_requests.is_waiting(request)) else {
                     return self.work.unexpected.add(Work::TakeAnswer(session, request));
                 };
                 if let Some(answer) = answer {
@@ -331,12 +314,11 @@ impl ReplicaHandler for ReplicaSessions {
                 }
                 self.work.answers.add(Work::TakeAnswer(session, request));
             }
-            Announcement::Progressed { session, request, progress, total, message } => {
-                if let Some(local) = self.sessions.get(&session) {
-                    let report = ClientProgress { progress, total, message };
-                    local.session.pending_requests.report_progress(request, &report);
-                }
+            (Event::Progressed { request, progress, total, message }, Some(local)) => {
+                let report = ClientProgress { progress, total, message };
+                local.session.pending_requests.report_progress(request, &report);
             }
+            (_, None) => {}
         }
     }
 
@@ -379,6 +361,11 @@ impl Drop for Unopened<'_> {
             self.work.removals.add(Work::Remove(session, peer));
         }
     }
+}
+
+/// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
+fn cancel_call(local: &HttpSession, request: &str) -> bool {
+    Id::from_json(request).is_some_and(|request| local.session.in_flight.cancel(&request))
 }
 
 /// Passes the answer to a question to the function that waits for it.

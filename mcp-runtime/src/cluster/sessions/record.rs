@@ -9,10 +9,9 @@ use serde_json::{Map, Value};
 use crate::{
     backend::{BackendError, RecordVersion, Timestamp},
     engine::{
-        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange,
-        SessionInfo, Slot,
+        Declared, Engine, FlowControl, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, Slot,
     },
-    handler::ClientInfo,
+    handler::{ClientInfo, SessionInfo},
     registry::ListSet,
     revision,
     stdx::Mutex,
@@ -178,13 +177,20 @@ pub(super) fn invalidate_missed(session: &Session) {
 /// The number of updates if there may have been others.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A message between replicas about a session. Variants that a newer release adds are ignored.
+/// A message between replicas about a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Announcement {
+    /// The id of the session. Empty if the event concerns all sessions.
+    pub(super) session: String,
+    pub(super) event: Event,
+}
+
+/// An event of a session. Messages with events that a newer release adds are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Announcement {
+pub(super) enum Event {
     /// The record has this revision or a newer revision.
     Changed {
-        session: String,
         revision: u64,
         /// The URIs that the client has unsubscribed from, for which no update may follow while the record is read. Empty if
         /// they are long.
@@ -192,24 +198,25 @@ pub(super) enum Announcement {
         unsubscribed: Vec<String>,
     },
     /// The client has sent `notifications/initialized`.
-    Initialized { session: String },
+    Initialized,
     /// Any session may have changed or ended.
     AllChanged,
     /// The session has ended.
-    Ended { session: String },
+    Ended,
     /// The client has cancelled a request with this id, as JSON.
-    Cancelled { session: String, request: String },
+    Cancelled { request: String },
     /// The client has responded to a request of the replica that receives this. The response is a record, and a small
     /// one is sent as well.
-    Answered { session: String, request: u64, answer: Option<InputResponse> },
+    Answered { request: u64, answer: Option<InputResponse> },
     /// The client has reported progress of a request of the replica that receives this.
-    Progressed { session: String, request: u64, progress: f64, total: Option<f64>, message: Option<String> },
+    Progressed { request: u64, progress: f64, total: Option<f64>, message: Option<String> },
 }
 
-impl Announcement {
-    pub(super) fn encode(&self) -> Vec<u8> {
+impl Event {
+    /// Returns the message about an event of a session.
+    pub(super) fn encode(self, session: &str) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
-        serde_json::to_vec(self).unwrap_or_default()
+        serde_json::to_vec(&Announcement { session: session.to_owned(), event: self }).unwrap_or_default()
     }
 }
 

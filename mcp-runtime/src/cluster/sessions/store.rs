@@ -1,11 +1,11 @@
 //! The sessions in the backend, and what replicas tell each other about them.
 
-use std::{cmp::Reverse, sync::Arc, time::Duration};
+use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
-use super::record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession};
+use super::record::{Event, RecordFull, SessionRecord, SharedSession, StoredSession};
 use crate::{
     backend::{
         Backend, BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, with_timeout,
@@ -86,7 +86,7 @@ impl SessionStore {
         let (is_admitted, version) = tokio::try_join!(self.insert_peer(id, peer), write)?;
         if !(is_admitted || self.evict(peer, id).await? && self.insert_peer(id, peer).await?) {
             // Before the client may try again, so that the records of refused sessions do not add up.
-            with_timeout(self.backend().delete(&session_key(id), RecordCondition::Always)).await?;
+            with_timeout(self.backend().delete(&key(SESSION, id), RecordCondition::Always)).await?;
             return Ok(None);
         }
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
@@ -97,7 +97,7 @@ impl SessionStore {
     /// Ends sessions of a peer that no replica is using: the eighth of a random sample that has been unused longest.
     /// Returns `false` if every session is in use.
     async fn evict(&self, peer: &str, random_name: &str) -> Result<bool, BackendError> {
-        let group = peer_group(peer);
+        let group = key(PEER, peer);
         let mut sample = with_timeout(self.backend().list(&group, Some(random_name), EVICTION_SAMPLE)).await?;
         if sample.len() < EVICTION_SAMPLE {
             // Few names follow the random one, so the sample continues with the first name.
@@ -135,7 +135,7 @@ impl SessionStore {
         let joined = self.replica.join().await;
         let joined =
             joined.inspect_err(|error| tracing::debug!(%error, "reading a session that may change without notice"));
-        let Some(found) = with_timeout(self.backend().get(&session_key(id))).await? else { return Ok(None) };
+        let Some(found) = with_timeout(self.backend().get(&key(SESSION, id))).await? else { return Ok(None) };
         let record = SessionRecord::decode(&found.value)?;
         let is_of_server = self.replica.accepts_server(&record.server);
         Ok(is_of_server.then_some(StoredSession { record, version: found.version, read_by: joined.ok() }))
@@ -161,16 +161,13 @@ impl SessionStore {
         let mut changes = Vec::new();
         for message in messages {
             match message {
-                SessionMessage::Initialized => {
-                    self.announce(&Announcement::Initialized { session: shared.id.to_string() }).await?;
-                }
+                SessionMessage::Initialized => self.announce(&shared.id, Event::Initialized).await?,
                 SessionMessage::Change(change) => changes.push(change),
                 SessionMessage::Answer(request, answer) => self.forward_answer(shared, request, &answer).await?,
                 SessionMessage::Progress(request, ClientProgress { progress, total, message }) => {
                     if let Some(owner) = self.owner(request) {
-                        let session = shared.id.to_string();
-                        let progressed = Announcement::Progressed { session, request, progress, total, message };
-                        self.replica.send(owner, SESSION_MESSAGES, &progressed.encode()).await?;
+                        let progressed = Event::Progressed { request, progress, total, message };
+                        self.replica.send(owner, SESSION_MESSAGES, &progressed.encode(&shared.id)).await?;
                     }
                 }
                 SessionMessage::Cancel(request) => self.cancel(shared, request).await?,
@@ -215,8 +212,7 @@ impl SessionStore {
                     let revision = record.revision;
                     shared.adopt(session, StoredSession { record, version, read_by }, self.replica.server_name());
                     drop(saving);
-                    let session = shared.id.to_string();
-                    self.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
+                    self.announce(&shared.id, Event::Changed { revision, unsubscribed }).await?;
                     return Ok(true);
                 }
                 None if !self.refresh(session).await? => return Ok(false),
@@ -226,9 +222,9 @@ impl SessionStore {
         Err(BackendError::Unavailable("the record of a session changes too often".to_owned()))
     }
 
-    /// Sends a message to all replicas, including this replica.
-    pub(super) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
-        self.replica.announce(SESSION_MESSAGES, &announcement.encode()).await
+    /// Sends an event of a session to all replicas, including this replica.
+    pub(super) async fn announce(&self, session: &str, event: Event) -> Result<(), BackendError> {
+        self.replica.announce(SESSION_MESSAGES, &event.encode(session)).await
     }
 
     /// Extends the time for which a session is kept, unless a replica has just done so. Returns `false` if it has ended.
@@ -248,7 +244,7 @@ impl SessionStore {
                 return Ok(true);
             }
             if !self.refresh(session).await? {
-                let key = peer_key(&record.peer, &shared.id);
+                let key = member_key(PEER, &record.peer, &shared.id);
                 // If this fails, the record expires.
                 let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
                 return Ok(false);
@@ -266,9 +262,9 @@ impl SessionStore {
     /// Deletes a session of a peer, and tells the other replicas that it has ended.
     pub(super) async fn remove(&self, id: &str, peer: &str) -> Result<(), BackendError> {
         let always = RecordCondition::Always;
-        with_timeout(self.backend().delete(&session_key(id), always)).await?;
-        with_timeout(self.backend().delete(&peer_key(peer, id), always)).await?;
-        self.announce(&Announcement::Ended { session: id.to_owned() }).await
+        with_timeout(self.backend().delete(&key(SESSION, id), always)).await?;
+        with_timeout(self.backend().delete(&member_key(PEER, peer, id), always)).await?;
+        self.announce(id, Event::Ended).await
     }
 
     /// Stores the answer to a request of another replica, which may miss messages, and sends the answer to that replica.
@@ -281,7 +277,7 @@ impl SessionStore {
         let Some(owner) = self.owner(request) else { return Ok(()) };
         let value = encode_answer(answer);
         let sent = (value.len() <= MAX_SENT_BYTES).then(|| serde_json::from_slice(&value).ok()).flatten();
-        let (group, name) = (answer_group(&shared.id), request.to_string());
+        let (group, name) = (key(ANSWERS, &shared.id), request.to_string());
         let (account, per_account) = if sent.is_some() { ("sent", MAX_ANSWERS.0) } else { ("read", MAX_ANSWERS.1) };
         let quota = RecordQuota { account, per_account, total: MAX_ANSWERS.0 + MAX_ANSWERS.1 };
         let insertion =
@@ -289,20 +285,21 @@ impl SessionStore {
         if sent.is_none() && matches!(insertion, Insertion::Full { .. }) {
             return Err(BackendError::Full);
         }
-        let answered = Announcement::Answered { session: shared.id.to_string(), request, answer: sent };
-        self.replica.send(owner, SESSION_MESSAGES, &answered.encode()).await
+        let answered = Event::Answered { request, answer: sent };
+        self.replica.send(owner, SESSION_MESSAGES, &answered.encode(&shared.id)).await
     }
 
     /// Takes the answer that another replica has received to a request of this replica.
     pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
-        let Some(found) = with_timeout(self.backend().get(&answer_key(id, request))).await? else { return Ok(None) };
+        let key = member_key(ANSWERS, id, request);
+        let Some(found) = with_timeout(self.backend().get(&key)).await? else { return Ok(None) };
         self.forget_answer(id, request).await;
         Ok(serde_json::from_slice(&found.value).ok())
     }
 
     /// Deletes an answer that was delivered. If this fails, the record expires.
     pub(super) async fn forget_answer(&self, id: &str, request: u64) {
-        let _ = with_timeout(self.backend().delete(&answer_key(id, request), RecordCondition::Always)).await;
+        let _ = with_timeout(self.backend().delete(&member_key(ANSWERS, id, request), RecordCondition::Always)).await;
     }
 
     /// Stores the cancellation of a call, and tells the other replicas, one of which may run the call.
@@ -310,22 +307,22 @@ impl SessionStore {
         // A replica that receives no messages for longer than this, but still renews its lease, misses the cancellation, and its call
         // continues.
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
-        let (group, name) = (cancellation_group(&shared.id), hashed_name(&request));
+        let (group, name) = (key(CANCELLATIONS, &shared.id), hashed_name(&request));
         let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };
         let value = request.clone().into_bytes();
         unless_full(with_timeout(self.backend().insert(&group, &name, value, ttl, quota)).await)?;
-        self.announce(&Announcement::Cancelled { session: shared.id.to_string(), request }).await
+        self.announce(&shared.id, Event::Cancelled { request }).await
     }
 
     /// Returns the ids, as JSON, of the calls of a session whose cancellations are stored.
     pub(super) async fn cancellations(&self, id: &str) -> Result<Vec<String>, BackendError> {
-        let found = with_timeout(self.backend().list(&cancellation_group(id), None, MAX_CANCELLATIONS)).await?;
+        let found = with_timeout(self.backend().list(&key(CANCELLATIONS, id), None, MAX_CANCELLATIONS)).await?;
         Ok(found.into_iter().filter_map(|(_, record)| String::from_utf8(record.value.to_vec()).ok()).collect())
     }
 
     /// Deletes the cancellation of a call that has taken effect. If this fails, the record expires.
     pub(super) async fn forget_cancellation(&self, id: &str, request: &str) {
-        let key = format!("{}:{}", cancellation_group(id), hashed_name(request));
+        let key = member_key(CANCELLATIONS, id, hashed_name(request));
         let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
     }
 
@@ -343,20 +340,20 @@ impl SessionStore {
     ) -> Result<Option<RecordVersion>, BackendError> {
         // Fails only for maps with keys that are not strings.
         let value = serde_json::to_vec(record).unwrap_or_default();
-        with_timeout(self.backend().set(&session_key(id), condition, value, self.ttl)).await
+        with_timeout(self.backend().set(&key(SESSION, id), condition, value, self.ttl)).await
     }
 
     /// Counts a new session towards its peer. Returns `false` if the peer has too many.
     async fn insert_peer(&self, id: &str, peer: &str) -> Result<bool, BackendError> {
         let quota = RecordQuota { account: "", per_account: 0, total: self.max_per_peer };
-        let group = peer_group(peer);
+        let group = key(PEER, peer);
         let insertion = with_timeout(self.backend().insert(&group, id, self.now(), self.ttl, quota)).await?;
         Ok(!matches!(insertion, Insertion::Full { .. }))
     }
 
     /// Records that the session is in use.
     async fn renew_peer(&self, id: &str, peer: &str) -> Result<(), BackendError> {
-        let key = peer_key(peer, id);
+        let key = member_key(PEER, peer, id);
         with_timeout(self.backend().set(&key, RecordCondition::Always, self.now(), self.ttl)).await.map(drop)
     }
 
@@ -377,28 +374,20 @@ fn unless_full(insertion: Result<Insertion, BackendError>) -> Result<Insertion, 
     }
 }
 
-fn session_key(id: &str) -> String {
-    format!("mcp/1/session/{id}")
+// The kinds of records: of the sessions, and of what counts towards a peer or waits for a replica.
+const SESSION: &str = "session";
+const PEER: &str = "sessions-of";
+const ANSWERS: &str = "answers";
+const CANCELLATIONS: &str = "cancelled";
+
+/// Returns the key of the record of a session, or the name of a group of records of a peer or session.
+fn key(kind: &str, id: &str) -> String {
+    format!("mcp/1/{kind}/{id}")
 }
 
-fn peer_group(peer: &str) -> String {
-    format!("mcp/1/sessions-of/{peer}")
-}
-
-fn peer_key(peer: &str, id: &str) -> String {
-    format!("{}:{id}", peer_group(peer))
-}
-
-fn answer_group(id: &str) -> String {
-    format!("mcp/1/answers/{id}")
-}
-
-fn answer_key(id: &str, request: u64) -> String {
-    format!("{}:{request}", answer_group(id))
-}
-
-fn cancellation_group(id: &str) -> String {
-    format!("mcp/1/cancelled/{id}")
+/// Returns the key of a record of a group.
+fn member_key(kind: &str, id: &str, name: impl Display) -> String {
+    format!("{}:{name}", key(kind, id))
 }
 
 /// Returns a name for any text, which can be part of a key.
@@ -558,7 +547,7 @@ mod tests {
             }
             sleep(interval * 3).await;
             assert!(create(format!("{begin:03} new")).await);
-            let left = store.backend().count(&peer_group("peer")).await.unwrap();
+            let left = store.backend().count(&key(PEER, "peer")).await.unwrap();
             assert_eq!(left, SESSIONS - EVICTION_SAMPLE / 8 + 1, "{begin}");
         }
     }
@@ -595,7 +584,7 @@ mod tests {
             let store = SessionStore::new(replica, interval * 60, interval, 1);
             let session = opened(&store).await;
             sleep(interval).await;
-            let (key, backend) = (session_key("id"), store.backend());
+            let (key, backend) = (key(SESSION, "id"), store.backend());
             let record = backend.get(&key).await.unwrap().unwrap();
             if has_ended {
                 assert!(backend.delete(&key, always).await.unwrap());
@@ -604,7 +593,7 @@ mod tests {
             }
             assert_eq!(store.renew(&session).await, Ok(!has_ended));
             assert_eq!(session.has_ended(), has_ended);
-            let counted = backend.get(&peer_key("peer", "id")).await.unwrap();
+            let counted = backend.get(&member_key(PEER, "peer", "id")).await.unwrap();
             assert_eq!(counted.is_some(), !has_ended, "it counts for its peer");
             sleep(interval * 2).await;
             assert_eq!(store.load("id").await.unwrap().is_some(), !has_ended);

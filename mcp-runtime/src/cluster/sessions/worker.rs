@@ -9,8 +9,8 @@ use std::{
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
-    ReplicaSessions, SharedWork, Work, WorkQueue, deliver,
-    record::{Announcement, SharedSession},
+    ReplicaSessions, SharedWork, Work, WorkQueue, cancel_call, deliver,
+    record::{Event, SharedSession},
 };
 use crate::{
     backend::{BackendError, Backoff},
@@ -63,10 +63,10 @@ impl ReplicaSessions {
             Work::ForgetCancellation(session, request) => self.store.forget_cancellation(session, request).await,
             Work::Refresh(session) => self.refresh_now(session).await?,
             Work::Announce(session, revision) => {
-                let (session, revision, unsubscribed) = (session.clone(), *revision, Vec::new());
-                self.store.announce(&Announcement::Changed { session, revision, unsubscribed }).await?;
+                let changed = Event::Changed { revision: *revision, unsubscribed: Vec::new() };
+                self.store.announce(session, changed).await?;
             }
-            Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await?,
+            Work::AnnounceAll => self.store.announce("", Event::AllChanged).await?,
             Work::Renew(session) => self.renew(session).await,
             Work::Remove(session, peer) => self.store.remove(session, peer).await?,
         }
@@ -86,7 +86,7 @@ impl ReplicaSessions {
 
     /// Delivers the answer to a question, if there is one, and deletes it.
     async fn take_answer(&self, id: &str, request: u64) -> Result<(), BackendError> {
-        match self.waiting_for(id, request) {
+        match self.sessions.get(id).filter(|local| local.session.pending_requests.is_waiting(request)) {
             Some(local) => {
                 if let Some(answer) = self.store.take_answer(id, request).await? {
                     deliver(&local, request, answer);
@@ -108,7 +108,7 @@ impl ReplicaSessions {
     /// Cancels the calls of a session that other replicas were told to cancel.
     async fn take_cancellations(&self, id: &str) -> Result<(), BackendError> {
         for request in self.store.cancellations(id).await? {
-            if self.cancel_call(id, &request) {
+            if self.sessions.get(id).is_some_and(|local| cancel_call(&local, &request)) {
                 self.store.forget_cancellation(id, &request).await;
             }
         }

@@ -21,7 +21,6 @@ use super::{
     general_log::GeneralLog,
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     responses::{Closed, Feed, FollowedEvents, OpenResponse, Reader, ReaderRecord},
-    writer::Pump,
 };
 use crate::{
     backend::{BackendError, BackendFuture, Backoff, EventLogEntry, with_timeout},
@@ -47,8 +46,8 @@ const MAX_CHANGE: u32 = i32::MAX as u32;
 /// responses that still read them.
 const LAST_READ: Duration = Duration::from_secs(10);
 
-/// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes the streams of calls; this
-/// type follows the stream of messages that belong to no request.
+/// The streams of a session, as one replica sees them. This type writes the streams of its calls, which [`ReplicaStreams`]
+/// resumes, and follows the stream of messages that belong to no request.
 ///
 /// All replicas write their messages to one log. The response follows this log, whichever replica it is open on.
 ///
@@ -59,9 +58,9 @@ const LAST_READ: Duration = Duration::from_secs(10);
 /// connection ends or the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(crate) struct SessionStreams {
-    streams: Arc<ReplicaStreams>,
+    pub(super) streams: Arc<ReplicaStreams>,
     session_id: Arc<str>,
-    dialect: &'static Dialect,
+    pub(super) dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     /// Their log. Most sessions never need one here.
@@ -141,12 +140,9 @@ impl SharedStreams for Arc<SessionStreams> {
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
         let (feed, items) = Feed::new(0);
         let events = FollowedEvents::unopened(Arc::clone(&self.streams.responses), Arc::clone(&self.session_id), items);
-        let (streams, session_id, dialect) = (Arc::clone(&self.streams), Arc::clone(&self.session_id), self.dialect);
-        let unwritten = self.streams.unwritten.subscribe();
-        let pump = Pump { streams, session_id, dialect, outbox, calls, lines, feed, memory, unwritten }.run();
-        let this = Arc::clone(self);
+        let (this, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
         tokio::spawn(async move {
-            if let Some(stream) = pump.await {
+            if let Some(stream) = this.pump(calls, outbox, lines, memory, feed, unwritten).await {
                 this.completed(stream).await;
             }
         });
@@ -216,7 +212,7 @@ impl SessionStreams {
         }
     }
 
-    fn log(&self, stream: u64) -> StreamLog {
+    pub(super) fn log(&self, stream: u64) -> StreamLog {
         StreamLog::new(self.streams.replica.backend(), &self.session_id, stream)
     }
 

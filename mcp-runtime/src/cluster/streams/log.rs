@@ -3,6 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use memchr::memchr;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 pub(super) use crate::cluster::replica::MAX_PAUSE;
@@ -88,8 +90,8 @@ impl StreamLog {
 
     /// Completes a stream whose owner is gone, unless it has entries after a position. Drops no entries to limit their
     /// bytes, since the log may contain a long response.
-    pub(super) async fn lose(&self, after: u64, message: &[u8]) -> Result<Append, BackendError> {
-        self.complete(after, vec![Entry::Lost(message).encode()], usize::MAX).await
+    pub(super) async fn lose(&self, after: u64, line: &[u8]) -> Result<Append, BackendError> {
+        self.complete(after, vec![Entry::Lost { line }.encode()], usize::MAX).await
     }
 
     /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
@@ -139,13 +141,18 @@ pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(
     }
 }
 
-/// An entry of the log of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An entry of the log of a stream: a line of JSON, which the message follows as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Entry<'a> {
     /// Nothing has happened, but the log must not expire.
     Alive,
     /// A message.
-    Message { header: EventHeader, line: &'a [u8] },
+    Message {
+        header: EventHeader,
+        #[serde(skip)]
+        line: &'a [u8],
+    },
     /// Every request of the stream has been answered or cancelled. Other messages may follow.
     Answered,
     /// The client should reconnect after this time.
@@ -153,75 +160,41 @@ pub(super) enum Entry<'a> {
     /// The stream is complete. Later entries do not count.
     End,
     /// The owner is gone. Completes the stream, with this message unless every request has been answered.
-    Lost(&'a [u8]),
+    Lost {
+        #[serde(skip)]
+        line: &'a [u8],
+    },
 }
 
 /// The start of an entry that is an event: what a reader needs to continue after it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EventHeader {
     /// The number of the event, by which the owner recognizes an entry that was written by an append that seemed to
     /// fail. The id of the event contains the position of the entry instead.
     pub(super) number: u64,
     /// Whether every request of the stream was answered or cancelled before the event.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_answered: bool,
 }
 
-impl EventHeader {
-    const LEN: usize = 9;
-
-    fn encode(self) -> [u8; Self::LEN] {
-        let mut bytes = [u8::from(self.is_answered); Self::LEN];
-        bytes[1..].copy_from_slice(&self.number.to_be_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([is_answered], rest) = bytes.split_first_chunk()?;
-        let (number, rest) = rest.split_first_chunk()?;
-        Some((Self { number: u64::from_be_bytes(*number), is_answered: *is_answered != 0 }, rest))
-    }
-}
-
-const ALIVE: u8 = b'a';
-const MESSAGE: u8 = b'm';
-const ANSWERED: u8 = b'r';
-const CLOSE: u8 = b'c';
-const END: u8 = b'e';
-const LOST: u8 = b'l';
-
 impl<'a> Entry<'a> {
     pub(super) fn encode(self) -> Vec<u8> {
-        match self {
-            Self::Alive => vec![ALIVE],
-            Self::Message { header, line } => [&[MESSAGE], &header.encode()[..], line].concat(),
-            Self::Answered => vec![ANSWERED],
-            Self::Close { header, retry } => {
-                let millis = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
-                [&[CLOSE], &header.encode()[..], &millis.to_be_bytes()[..]].concat()
-            }
-            Self::End => vec![END],
-            Self::Lost(message) => [&[LOST], message].concat(),
-        }
+        let line: &[u8] = match self {
+            Self::Message { line, .. } | Self::Lost { line } => line,
+            _ => b"",
+        };
+        // Numbers can always be encoded.
+        [&serde_json::to_vec(&self).unwrap_or_default()[..], b"\n", line].concat()
     }
 
     /// Returns `None` for an entry that only a newer release understands.
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let (kind, rest) = bytes.split_first()?;
-        Some(match *kind {
-            ALIVE => Self::Alive,
-            MESSAGE => {
-                let (header, line) = EventHeader::decode(rest)?;
-                Self::Message { header, line }
-            }
-            ANSWERED => Self::Answered,
-            CLOSE => {
-                let (header, millis) = EventHeader::decode(rest)?;
-                Self::Close { header, retry: Duration::from_millis(u64::from_be_bytes(*millis.first_chunk()?)) }
-            }
-            END => Self::End,
-            LOST => Self::Lost(rest),
-            _ => return None,
-        })
+        let end = memchr(b'\n', bytes)?;
+        let mut entry: Self = serde_json::from_slice(&bytes[..end]).ok()?;
+        if let Self::Message { line, .. } | Self::Lost { line } = &mut entry {
+            *line = &bytes[end + 1..];
+        }
+        Some(entry)
     }
 }
 
@@ -316,9 +289,9 @@ impl Cursor {
                 self.has_ended = true;
                 None
             }
-            Entry::Lost(message) => {
+            Entry::Lost { line } => {
                 self.has_ended = true;
-                let line = Bytes::copy_from_slice(message);
+                let line = Bytes::copy_from_slice(line);
                 let is_answered = self.header.is_answered || self.was_answered;
                 (!is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
             }
@@ -379,8 +352,8 @@ mod tests {
             Entry::Answered,
             Entry::Close { header: EventHeader { number: 1, is_answered: true }, retry: Duration::from_millis(7) },
             Entry::End,
-            Entry::Lost(b""),
-            Entry::Lost(b"[]"),
+            Entry::Lost { line: b"" },
+            Entry::Lost { line: b"[]\n" },
         ] {
             assert_eq!(Entry::decode(&entry.encode()), Some(entry));
         }
@@ -388,7 +361,7 @@ mod tests {
 
     #[test]
     fn unknown_and_truncated_entries_are_ignored() {
-        for bytes in [&b""[..], b"m12345678", b"c", b"c1234567812345678", b"?", b"\0"] {
+        for bytes in [&b""[..], b"\"alive\"", b"{\"message\":{}}\n[]", b"{\"close\"\n", b"?\n", b"\"newer\"\n", b"\0"] {
             assert_eq!(Entry::decode(bytes), None, "{bytes:?}");
         }
     }
@@ -444,14 +417,14 @@ mod tests {
             }
             cursor.rewind(0);
             assert!(!cursor.contains(&Entry::Answered.encode()));
-            let lost = cursor.accept(&entry(1, Entry::Lost(b"lost").encode()));
+            let lost = cursor.accept(&entry(1, Entry::Lost { line: b"lost" }.encode()));
             assert_eq!(lost.is_none(), is_answered);
         }
     }
 
     #[test]
     fn every_reader_sees_each_event_once() {
-        let lost = || Entry::Lost(b"lost").encode();
+        let lost = || Entry::Lost { line: b"lost" }.encode();
         let (alive, answered, end) = (Entry::Alive.encode(), Entry::Answered.encode(), Entry::End.encode());
         for (entries, expected) in [
             (
@@ -474,7 +447,7 @@ mod tests {
                 vec![message(1), answered, message_with(EventHeader { number: 2, is_answered: true }), lost()],
                 vec!["1 message 1", "3 message 2"],
             ),
-            (vec![message(1), b"?".to_vec(), Entry::Lost(b"").encode(), message(2)], vec!["1 message 1"]),
+            (vec![message(1), b"?".to_vec(), Entry::Lost { line: b"" }.encode(), message(2)], vec!["1 message 1"]),
         ] {
             let entries: Vec<_> = (1..)
                 .zip(&entries)

@@ -1,6 +1,6 @@
 //! Streams of sessions that several processes share.
 //!
-//! The replica that received a call owns the stream of its response: its id contains the replica's slot. A `Pump`
+//! The replica that received a call owns the stream of its response: its id contains the replica's slot. A `Writer`
 //! writes the events to a log in the backend before any of them is sent, whether or not a response carries the stream.
 //! The id of an event contains its position in the log, so a `Follower` at any replica can continue after it. The log
 //! also decides everything on which replicas must agree: what follows the first entry that completes the stream does not

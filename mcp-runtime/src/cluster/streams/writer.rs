@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    ReplicaStreams,
+    SessionStreams,
     log::{Cursor, Entry, EventHeader, MAX_PAUSE, RESULT_TOO_LONG, RUNNING_TTL, StreamLog, persist},
     responses::{Closed, Feed},
 };
@@ -36,46 +36,39 @@ const MAX_GAP_TIME: Duration = Duration::from_secs(10);
 /// at most.
 const MAX_DELAY: Duration = Duration::from_secs(3);
 
-/// Moves the messages of a stream from its outbox to its log, and then to the response of the call as long as that
-/// exists.
-///
-/// While the backend fails for a few seconds, no event is sent, and messages wait in the outbox, which drops
-/// notifications beyond its limit. A client can therefore resume the stream after any event that it has received.
-///
-/// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
-/// after these messages. The log receives them when the backend responds again, unless the log could not be created in
-/// time.
-pub(super) struct Pump {
-    pub(super) streams: Arc<ReplicaStreams>,
-    pub(super) session_id: Arc<str>,
-    pub(super) dialect: &'static Dialect,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) calls: StreamCalls,
-    /// The messages that the outbox no longer contains.
-    pub(super) lines: Vec<u8>,
-    pub(super) feed: Feed,
-    pub(super) memory: StreamMemory,
-    /// Delays the shutdown until the answers are written.
-    pub(super) unwritten: watch::Receiver<()>,
-}
-
-impl Pump {
-    /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
-    async fn open(&self) -> Option<(u64, StreamLog, u64)> {
+impl SessionStreams {
+    /// Creates the log of a stream. Returns the id of the stream, its log, and the position of the last entry.
+    async fn create_log(&self, calls: &StreamCalls) -> Option<(u64, StreamLog, u64)> {
         let (replica, is_transient) = (&self.streams.replica, |error: &BackendError| *error != BackendError::Full);
         let slot = persist(|| replica.join(), is_transient).await?;
         let stream = replica.next_id(slot);
-        let log = StreamLog::new(replica.backend(), &self.session_id, stream);
-        persist(|| log.record(&self.calls), is_transient).await?;
+        let log = self.log(stream);
+        persist(|| log.record(calls), is_transient).await?;
         let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
         Some((stream, log, at))
     }
 
-    /// Runs until the stream is complete. Returns its id, unless it has no log.
-    pub(super) async fn run(self) -> Option<u64> {
-        let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { dialect, outbox, calls, mut lines, feed, memory, unwritten, .. } = self;
-        let Some((stream, log, at)) = opened else {
+    /// Moves the messages of a stream from its outbox to its log, and then to the response of the call as long as that
+    /// exists. `lines` are messages that the outbox no longer contains. Runs until the stream is complete. Returns its id,
+    /// unless it has no log. `unwritten` delays the shutdown until the answers are written.
+    ///
+    /// While the backend fails for a few seconds, no event is sent, and messages wait in the outbox, which drops
+    /// notifications beyond its limit. A client can therefore resume the stream after any event that it has received.
+    ///
+    /// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
+    /// after these messages. The log receives them when the backend responds again, unless the log could not be created in
+    /// time.
+    pub(super) async fn pump(
+        &self,
+        calls: StreamCalls,
+        outbox: Arc<Outbox>,
+        mut lines: Vec<u8>,
+        memory: StreamMemory,
+        feed: Feed,
+        unwritten: watch::Receiver<()>,
+    ) -> Option<u64> {
+        let created = timeout(BACKEND_TIMEOUT, self.create_log(&calls)).await.ok().flatten();
+        let Some((stream, log, at)) = created else {
             static WARNINGS: Warnings = Warnings::new();
             if WARNINGS.is_due() {
                 tracing::warn!("event streams cannot be resumed: the backend is full or has failed");
@@ -83,7 +76,22 @@ impl Pump {
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return None;
         };
-        let mut writer = Writer::new(log, calls, dialect, at, &memory, feed);
+        let mut writer = Writer {
+            log,
+            calls,
+            dialect: self.dialect,
+            cursor: Cursor::new(at),
+            pending: VecDeque::new(),
+            pending_bytes: memory.count(0),
+            header: EventHeader::default(),
+            answer_bytes: 0,
+            has_pending_answers: false,
+            sent: EventHeader::default(),
+            is_finished: false,
+            failure: None,
+            keep_at: Instant::now() + RUNNING_TTL / 2,
+            feed: Some(feed),
+        };
         writer.feed(StreamItem::Opened { stream }).await;
         let mut unwritten = Some(unwritten);
         while !writer.is_over() {
@@ -151,33 +159,6 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Creates the writer of a log whose last entry has a position.
-    pub(super) fn new(
-        log: StreamLog,
-        calls: StreamCalls,
-        dialect: &'static Dialect,
-        at: u64,
-        memory: &StreamMemory,
-        feed: Feed,
-    ) -> Self {
-        Self {
-            log,
-            calls,
-            dialect,
-            cursor: Cursor::new(at),
-            pending: VecDeque::new(),
-            pending_bytes: memory.count(0),
-            header: EventHeader::default(),
-            answer_bytes: 0,
-            has_pending_answers: false,
-            sent: EventHeader::default(),
-            is_finished: false,
-            failure: None,
-            keep_at: Instant::now() + RUNNING_TTL / 2,
-            feed: Some(feed),
-        }
-    }
-
     /// Returns whether nothing is left to write: the log is complete, or has expired before it could be completed.
     pub(super) fn is_over(&self) -> bool {
         let has_expired = |failure: &WriteFailure| self.is_finished && failure.since.elapsed() > RUNNING_TTL;

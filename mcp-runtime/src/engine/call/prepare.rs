@@ -167,7 +167,7 @@ pub(crate) fn share(request: &RequestContext<'_>, call: Call, is_read: bool, is_
     SharedCall {
         log: match request.dialect.level {
             None if request.has(Feature::LogLevel) => LogThreshold::Session,
-            level => LogThreshold::Request(level),
+            level => LogThreshold::Request(level.filter(|_| !request.id.is_of_notification())),
         },
         log_targets: profile.log_targets.clone(),
         meta: meta.whole.filter(|_| is_read).map(|meta| meta.text().into()),
@@ -212,7 +212,6 @@ pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault>
 }
 
 /// Answers a request with the result of a future that calls no function, and therefore usually needs no permit.
-#[cfg(feature = "tasks")]
 pub(crate) fn answer_with(
     request: &RequestContext<'_>,
     name: impl Into<Cow<'static, str>>,

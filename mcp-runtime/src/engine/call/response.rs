@@ -212,9 +212,7 @@ pub(crate) fn write_error_object(out: &mut Vec<u8>, dialect: &Dialect, fault: &F
     let mut error = Object::begin(out);
     write::plain(error.key("code"), &dialect.code(fault));
     error.string("message", &fault.to_string());
-    if let Some(data) = dialect.data(fault) {
-        write::plain(error.key("data"), &data);
-    }
+    error.value("data", dialect.data(fault).as_ref());
     error.end();
 }
 

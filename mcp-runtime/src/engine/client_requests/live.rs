@@ -4,10 +4,7 @@
 use std::{
     future::{pending, ready},
     pin::Pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -19,15 +16,14 @@ use crate::{
         pending_requests::{PendingRequest, session_ended},
         replicas::InputResponse,
         request::operation::Operation,
-        session::{Lifecycle, Session, SessionInfo},
+        session::Session,
     },
     error::Fault,
     handler::{
-        self, AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientRequester, OnceValues, SessionPeer,
+        self, AnswerFuture, CheckAnswer, ClientRequester, OnceValues, SessionInfo, SessionPeer,
         ask::{AskOptions, ElicitationSession, Question},
     },
-    revision::Dialect,
-    stdx::{debug, race, wait_until},
+    stdx::{debug, race},
 };
 
 /// The maximum time for which a request waits until it may be sent to the client.
@@ -128,20 +124,8 @@ impl ElicitationSession for Weak<Session> {
 }
 
 impl SessionPeer for LiveRequester {
-    fn requester(&self) -> &dyn ClientRequester {
-        self
-    }
-
-    fn dialect(&self) -> &'static Dialect {
-        self.info.dialect
-    }
-
-    fn client(&self) -> Option<&ClientInfo> {
-        self.info.client.as_ref()
-    }
-
-    fn principal(&self) -> Option<&str> {
-        self.info.principal.as_deref()
+    fn info(&self) -> &SessionInfo {
+        &self.info
     }
 
     fn has_ended(&self) -> bool {
@@ -191,17 +175,10 @@ async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: 
     into_result(response, question.method).inspect(|answer| session.roots.store(&question, version, answer))
 }
 
-impl Lifecycle {
-    /// Waits until a phase has begun.
-    async fn begun(&self, phase: &AtomicBool) {
-        wait_until(&self.changed, || phase.load(Ordering::SeqCst).then_some(())).await;
-    }
-}
-
 impl Session {
     /// Waits until the client has sent `notifications/initialized`.
     pub(in crate::engine) async fn initialized(&self) {
-        self.lifecycle.begun(&self.lifecycle.is_initialized).await;
+        self.initialized.wait().await;
     }
 
     /// Waits until the client has sent `notifications/initialized`. Until then, the server may send no requests except
@@ -269,7 +246,7 @@ impl Session {
 
     /// Waits until the session has ended.
     pub(in crate::engine) async fn ended(&self) {
-        self.lifecycle.begun(&self.lifecycle.has_ended).await;
+        self.ended.wait().await;
     }
 }
 

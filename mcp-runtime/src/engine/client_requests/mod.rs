@@ -12,7 +12,6 @@ mod state;
 
 #[cfg(not(feature = "sealed-state"))]
 pub(crate) use kept::KeptStates as RoundStates;
-#[cfg(feature = "tasks")]
 pub(super) use live::into_result;
 pub(crate) use live::{LiveRequester, RootsHook};
 pub(super) use roots::RootsCache;

@@ -43,7 +43,6 @@ impl RequestState {
     /// Returns whether the state needs no seal. Without responses and values, its only purpose is to prevent a response
     /// from being used for another question. Servers that share no key can therefore continue each other's calls after
     /// the first round.
-    #[cfg(feature = "sealed-state")]
     pub(super) fn is_plain(&self) -> bool {
         self.answered.is_empty() && self.once.is_empty()
     }

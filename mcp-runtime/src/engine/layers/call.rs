@@ -52,7 +52,6 @@ pub struct Call {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LayerPosition {
     /// Distinguishes the keys of the layer in a backend from the keys of other layers.
-    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes share a backend"))]
     pub(super) index: usize,
     /// Whether the layer applies to every call.
     pub(super) is_general: bool,
@@ -108,10 +107,6 @@ impl Call {
     }
 
     /// Returns whether the layer that receives the call applies to every call.
-    #[cfg_attr(
-        not(feature = "rate-limit"),
-        expect(dead_code, reason = "only `RateLimit` describes what it applies to")
-    )]
     pub(crate) fn is_layered_generally(&self) -> bool {
         self.position.is_general
     }
@@ -234,7 +229,6 @@ impl Call {
 
     /// Returns a number that distinguishes the function from all other functions, even from later functions with the
     /// same name.
-    #[cfg(feature = "cache")]
     pub(crate) fn function_id(&self) -> u64 {
         self.function().id
     }
@@ -397,7 +391,6 @@ impl Outcome {
     }
 
     /// Returns an outcome with the JSON of an earlier result. The function and the revision must be the same.
-    #[cfg(feature = "cache")]
     pub(crate) fn from_cached_json(call: &Call, body: &[u8]) -> Self {
         Self::of(Finished::with_result(body.to_vec()), call)
     }

@@ -1,6 +1,5 @@
 use std::{
     any::type_name,
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -11,6 +10,7 @@ use super::call::{Call, LayerPosition, Outcome};
 use crate::{
     engine::{call::running::GuardedCall, request::start::CallSpan},
     handler::{CallFuture, Function, entry::EntryInfo},
+    stdx::debug,
 };
 
 /// A layer around calls.
@@ -111,11 +111,7 @@ impl Next {
     }
 }
 
-impl fmt::Debug for Next {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Next({} layers)", self.0.len())
-    }
-}
+debug!(Next, self, layers: self.0.len());
 
 /// Creates a layer from an async function, or from a closure that returns a future.
 ///
@@ -304,8 +300,4 @@ impl LayerEntry {
     }
 }
 
-impl fmt::Debug for Layers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Layers({})", self.0.len())
-    }
-}
+debug!(Layers, self, layers: self.0.len());

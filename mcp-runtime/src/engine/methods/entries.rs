@@ -24,12 +24,12 @@ use crate::{
     error::{Fault, excerpt},
     handler::{
         Call, Context, Finished, Function, ServerFnInput, ServerFnOutput,
-        entry::{EntryInfo, EntryKind},
-        from_strings,
+        entry::{EntryInfo, EntryKind, ServerFnEntry},
+        from_strings, takes_context,
     },
     jsonrpc::{RawJson, raw},
     model::CacheScope,
-    registry::{Found, ListKind, ListSet, Pager, ResourceLists, decode_offset, write_resources},
+    registry::{Found, ListKind, ListSet, Pager},
     revision::{Feature, encode::Object},
 };
 
@@ -39,11 +39,14 @@ use crate::{
 pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
     let cursor = request.params.cursor()?;
     let (registry, listed) = (request.registry, ListedTo::sender_of(request));
-    let depends_on_caller = kind == ListKind::Resources && registry.lists_resources();
-    if depends_on_caller
-        && let Some(functions) = registry.resource_lists(|function| listed.sees(function) && may_use(request, function))
-    {
-        return list_resources(request, cursor.as_deref(), functions, listed, out);
+    let depends_on_caller = kind == ListKind::Resources && registry.listing().next().is_some();
+    if depends_on_caller {
+        let lists: Vec<_> =
+            registry.listing().filter(|(template, _)| listed.sees(template) && may_use(request, template)).collect();
+        if let Some((first, _)) = lists.first() {
+            let call = method_call(request, first.name.clone(), timeout(request, first.common().timeout));
+            return list_resources(request, cursor, call, &lists, listed, out);
+        }
     }
     let mut pager = request.engine().pager(request.dialect());
     #[cfg(feature = "ui")]
@@ -69,20 +72,20 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     Ok(())
 }
 
-/// Lists the registered resources together with the resources that functions return.
+/// Lists the registered resources together with the resources that functions return, in one call.
 fn list_resources(
     request: &RequestContext<'_>,
-    cursor: Option<&str>,
-    lists: ResourceLists,
+    cursor: Option<Cow<'_, str>>,
+    call: Call,
+    lists: &[(&Arc<Function>, ServerFnEntry)],
     listed_to: ListedTo,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
-    let dialect = request.dialect();
-    let start = cursor.map_or(Ok(0), decode_offset)?;
-    let ResourceLists { name, timeout: declared, functions, uses_context } = lists;
+    let (dialect, cursor) = (request.dialect(), cursor.map(Cow::into_owned));
+    let functions: Vec<_> = lists.iter().map(|(template, list)| (*list, template.common().blocking)).collect();
+    let uses_context = lists.iter().any(|(_, list)| takes_context(list));
     check_in_flight(request)?;
-    let call = method_call(request, name, timeout(request, declared));
     let context = Context::new(share(request, Call { subject: "resources/list".into(), ..call }, uses_context, false));
     let permit = admit(request)?;
     let input = ServerFnInput { context: context.clone(), completed: None };
@@ -95,11 +98,14 @@ fn list_resources(
                 Err(error) => return Finished::failed(error),
             }
         }
-        let encoding = engine.encoding(dialect);
-        let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
+        let mut pager = engine.pager(dialect);
         let declared = engine.profile.list_caches[EntryKind::Resource as usize];
-        let limits = (engine.profile.limits.page_size, declared.map_or(Duration::ZERO, |(ttl, _)| ttl));
-        Ok::<_, Fault>(write_resources(registry.listed_resources(), &listed, encoding, start, limits, sees)).into()
+        // The functions may list different resources to each caller.
+        let hint = (declared.map_or(Duration::ZERO, |(ttl, _)| ttl), CacheScope::Private);
+        pager.caches.iter_mut().for_each(|caches| caches[EntryKind::Resource as usize] = hint);
+        let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
+        let list = ("resources", "resources", EntryKind::Resource);
+        pager.page_of(list, &registry.listed_resources(&listed), cursor.as_deref(), sees).into()
     });
     context.run_future(request, permit, running, out);
     Ok(())

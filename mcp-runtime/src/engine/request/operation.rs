@@ -173,7 +173,6 @@ impl Operation {
     }
 
     /// Links the span to that of the request that this one continues.
-    #[cfg(feature = "ask")]
     pub(crate) fn continues(&self, traceparent: &str) {
         let earlier = TraceCarrier::validated(|key| (key == 0).then_some(Cow::Borrowed(traceparent)));
         if !self.span.is_disabled() && !earlier.is_empty() {
@@ -182,7 +181,6 @@ impl Operation {
     }
 
     /// Returns the `traceparent` of the span, unless it is not recorded.
-    #[cfg(feature = "ask")]
     pub(crate) fn traceparent(&self) -> Option<String> {
         let is_recorded = !self.span.is_disabled() && self.unsampled.is_none();
         if is_recorded { self.carrier().traceparent.map(Cow::into_owned) } else { None }
@@ -310,20 +308,7 @@ pub(super) fn id_text(id: &Id) -> Cow<'_, str> {
 }
 
 /// Returns the transport of the request with a head.
-#[cfg(feature = "http")]
 pub(super) fn head_network(head: &dyn RequestHead) -> Network {
-    let version = match head.version() {
-        http::Version::HTTP_10 => "1.0",
-        http::Version::HTTP_2 => "2",
-        http::Version::HTTP_3 => "3",
-        _ => "1.1",
-    };
-    let transport = if head.is_unix() { "unix" } else { Network::HTTP.transport };
+    let (transport, version) = head.network();
     Network { transport, protocol_version: Some(version), ..Network::HTTP }
-}
-
-/// Without the feature `http`, no message has a head.
-#[cfg(not(feature = "http"))]
-pub(super) fn head_network(_: &dyn RequestHead) -> Network {
-    Network::PIPE
 }

@@ -69,7 +69,6 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
 
 /// The fields of a stateless request that a transport may repeat outside the message.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats fields of a request"))]
 pub(crate) struct MirroredFields<'a> {
     /// The JSON of the protocol version.
     pub(crate) version: RawJson<'a>,

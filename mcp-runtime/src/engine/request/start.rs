@@ -95,7 +95,6 @@ impl Operation {
 
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
     /// parent, since that request ends long before the task.
-    #[cfg(feature = "tasks")]
     pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &Context) -> Self {
         let call = context.call();
         let unsampled = context.shared().unsampled.clone();
@@ -149,10 +148,7 @@ fn message_span(
 ) -> Span {
     // Most messages have no span.
     let network = LazyCell::new(|| telemetry.map(|_| network(connection)));
-    #[cfg(feature = "http")]
     let address = LazyCell::new(|| network.and_then(|_| connection.source.as_deref()?.peer_addr()));
-    #[cfg(not(feature = "http"))]
-    let address = None::<std::net::SocketAddr>;
     let caller = caller_span(telemetry, connection.principal(), || Span::current().id());
     let _inside = caller.enter();
     // Telemetry does not want the spans of the second target, which is known before a message arrives.

@@ -23,8 +23,8 @@ use crate::{
     },
     error::{Fault, beginning},
     handler::{
-        AnswerFuture, CallConnection, CheckAnswer, ClientRequester, Encoding, OnceValues, SessionPeer, TaskPeer,
-        ask::Question,
+        AnswerFuture, CallConnection, CallLifetime, CheckAnswer, ClientRequester, Encoding, OnceValues, SessionPeer,
+        TaskPeer, ask::Question,
     },
     jsonrpc::raw,
     model::Level,
@@ -150,9 +150,9 @@ impl TaskPeer for TaskClient {
 /// Sends notifications to the session instead of to the connection of the call, which may be gone. With the extension
 /// there is no session, and notifications are discarded.
 impl CallConnection for TaskClient {
-    fn notify(&self, message: &[u8]) -> bool {
-        let Some((session, outbox)) = self.session.as_ref().zip(self.outbox()) else { return true };
-        let Ok(text) = std::str::from_utf8(message) else { return false };
+    fn notify(&self, message: &[u8], call: &CallLifetime) {
+        let Some((session, outbox)) = self.session.as_ref().zip(self.outbox()) else { return };
+        let Ok(text) = std::str::from_utf8(message) else { return };
         let task_id = session.task_id.get().map(String::as_str).unwrap_or_default();
         let mut out = Vec::with_capacity(message.len() + 128);
         let mut notification = Object::begin(&mut out);
@@ -161,7 +161,7 @@ impl CallConnection for TaskClient {
             notification.raw("params", &encode::with_related_task(params, task_id));
         }
         notification.end();
-        outbox.notify(&out)
+        CallConnection::notify(&*outbox, &out, call);
     }
 
     fn session_level(&self) -> Level {

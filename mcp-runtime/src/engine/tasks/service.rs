@@ -24,7 +24,7 @@ use super::{
 use crate::{
     backend::Backend,
     counters::{Buffered, Counter},
-    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation},
+    engine::{limits::Limits, replicas::Replicas, request::operation::Operation},
     error::{Fault, excerpt},
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
     random::log_id,
@@ -36,7 +36,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Tasks {
     pub(super) store: Arc<TaskStore>,
-    options: TaskOptions,
+    limits: Limits,
     /// The runners, which are aborted when the server is dropped. The task limits bound their number.
     runners: Mutex<JoinSet<()>>,
     /// Has one receiver for each runner.
@@ -59,23 +59,21 @@ impl Tasks {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         replica: Option<Arc<dyn Replicas>>,
-        options: TaskOptions,
+        limits: Limits,
         server: &str,
         telemetry: Option<SharedTelemetry>,
     ) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica, server));
         let (runners, running, arguments) = Default::default();
-        Self { store, options, runners, running, arguments, telemetry }
+        Self { store, limits, runners, running, arguments, telemetry }
     }
 
     /// Waits until no task is running.
-    #[cfg(feature = "http")]
     pub(crate) async fn ended(&self) {
         self.running.closed().await;
     }
 
     /// Ends all running tasks.
-    #[cfg(feature = "http")]
     pub(crate) fn abort(&self) {
         self.runners.lock().abort_all();
     }
@@ -104,13 +102,13 @@ impl Tasks {
             .arguments
             .reserve(&peer, call.argument_bytes)
             .ok_or_else(|| Fault::refused(Counter::RefusedTasks, "the arguments of unfinished tasks are too large"))?;
-        let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
+        let ttl = ttl.unwrap_or(self.limits.task_ttl).min(self.limits.max_task_ttl);
         let key = self.store.new_key(&owner).await?;
         client.set_task_id(key.id());
         let peer = if peer.is_empty() { peer } else { hash(&peer) };
-        let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
+        let mut task = Task::new(key, peer, ttl, self.limits.task_poll_interval);
         task.state.scopes = call.function.as_ref().and_then(|function| function.scopes.clone()).unwrap_or_default();
-        self.store.insert(&mut task, self.options.limits).await?;
+        self.store.insert(&mut task, self.limits.max_tasks).await?;
         tracing::info!(
             target: LOG_TARGET,
             name = &*call.name,

@@ -280,7 +280,10 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
     let (backend, store) = store();
     let limits = TaskLimits { total: 99, per_peer: 9 };
     let now = Timestamp::now().as_unix_millis();
-    for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
+    // Tasks of other owners precede and follow those of `a`, in the order of their hashes.
+    let of_others = ["d", "e", "f", "g"].map(|owner| (owner, 'z', 0));
+    let of_two = [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)];
+    for (owner, name, millis) in of_two.into_iter().chain(of_others) {
         let key = key(&store, owner, name, Timestamp::from_unix_millis(now + millis));
         let mut task = Task::new(key, String::new(), HOUR, HOUR);
         store.insert(&mut task, limits).await.unwrap();

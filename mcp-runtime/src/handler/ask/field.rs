@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::handler::entry::{ArgumentDefault, Bound, Rule};
 
@@ -77,43 +77,39 @@ pub fn default_json<T>(ty: &FieldType<T>, value: &T) -> Result<Value, serde_json
     Ok((ty.to_json)(value))
 }
 
-impl ElicitField for String {
-    const KIND: FieldKind = FieldKind::Text;
+/// Implements the trait for types of scalars: the kind of field, and the conversion of its value.
+macro_rules! fields {
+    ($($(#[$meta:meta])* $of:ident: $kind:expr, $value:ident => $from_json:expr;)*) => {
+        $($(#[$meta])*
+        impl ElicitField for $of {
+            const KIND: FieldKind = $kind;
 
-    fn from_json(value: Option<&Value>) -> Option<Self> {
-        value?.as_str().map(Self::from)
-    }
+            fn from_json(value: Option<&Value>) -> Option<Self> {
+                let $value = value?;
+                $from_json
+            }
 
-    fn to_json(&self) -> Value {
-        self.as_str().into()
-    }
+            fn to_json(&self) -> Value {
+                json!(self)
+            }
+        })*
+    };
 }
 
-impl ElicitField for bool {
-    const KIND: FieldKind = FieldKind::Boolean;
-
-    fn from_json(value: Option<&Value>) -> Option<Self> {
-        value?.as_bool()
-    }
-
-    fn to_json(&self) -> Value {
-        (*self).into()
-    }
+fields! {
+    String: FieldKind::Text, value => value.as_str().map(Self::from);
+    bool: FieldKind::Boolean, value => value.as_bool();
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest number is intended")]
+    f32: FieldKind::Number, value => value.as_f64().map(|value| value as Self).filter(|value| value.is_finite());
+    f64: FieldKind::Number, value => value.as_f64();
 }
 
 macro_rules! integers {
     ($($of:ident)*) => {
-        $(impl ElicitField for $of {
-            const KIND: FieldKind = FieldKind::Integer { min: $of::MIN as i128, max: $of::MAX as i128 };
-
-            fn from_json(value: Option<&Value>) -> Option<Self> {
-                Self::try_from(integer(value?)?).ok()
-            }
-
-            fn to_json(&self) -> Value {
-                (*self).into()
-            }
-        })*
+        fields! { $(
+            $of: FieldKind::Integer { min: $of::MIN as i128, max: $of::MAX as i128 },
+            value => Self::try_from(integer(value)?).ok();
+        )* }
     };
 }
 
@@ -128,25 +124,6 @@ fn integer(value: &Value) -> Option<i128> {
     #[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and is small enough to be exact")]
     exact.or_else(|| value.as_f64().filter(is_integral).map(|number| number as i128))
 }
-
-macro_rules! floats {
-    ($($of:ident)*) => {
-        $(impl ElicitField for $of {
-            const KIND: FieldKind = FieldKind::Number;
-
-            #[allow(clippy::cast_possible_truncation, reason = "rounding to the nearest number is intended")]
-            fn from_json(value: Option<&Value>) -> Option<Self> {
-                value?.as_f64().map(|value| value as $of).filter(|value| value.is_finite())
-            }
-
-            fn to_json(&self) -> Value {
-                (*self).into()
-            }
-        })*
-    };
-}
-
-floats!(f32 f64);
 
 #[diagnostic::do_not_recommend]
 impl<C: ElicitChoice> ElicitField for C {

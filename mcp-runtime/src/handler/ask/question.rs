@@ -390,7 +390,6 @@ pub enum Capability {
 
 impl Capability {
     /// Returns whether the client's capabilities, an object as JSON, allow any question.
-    #[cfg(feature = "tasks")]
     pub(crate) fn any_is_declared_in(capabilities: &str) -> bool {
         [Self::Elicitation, Self::UrlElicitation, Self::Sampling, Self::Roots]
             .into_iter()
@@ -596,7 +595,6 @@ mod tests {
             let Fault::MissingCapability { required } = &missing else { panic!("{missing:?}") };
             let required = required.to_string();
             assert!(capability.is_declared_in(&required), "{capability:?}");
-            #[cfg(feature = "tasks")]
             assert!(Capability::any_is_declared_in(&required), "{capability:?}");
             let message = format!("the client has not declared the capability {named}");
             assert_eq!(missing.to_string(), message);

@@ -223,9 +223,7 @@ impl SampleContent {
                 object.string("name", &tool_use.name);
                 plain(object.key("input"), &tool_use.input);
                 // That of the client, which is sent back as it is.
-                if !tool_use.meta.is_empty() {
-                    plain(object.key("_meta"), &tool_use.meta);
-                }
+                object.value("_meta", Some(&tool_use.meta).filter(|meta| !meta.is_empty()));
                 object.end();
             }
             Self::ToolResult(result) => {
@@ -234,12 +232,8 @@ impl SampleContent {
                 object.string("toolUseId", &result.tool_use_id);
                 array(object.key("content"), &result.content, |out, block| encode::content(out, features, block));
                 let is_sent = |value: &&Value| value.is_object() || features.has(Feature::StructuredAnyValue);
-                if let Some(value) = result.structured.as_ref().filter(is_sent) {
-                    plain(object.key("structuredContent"), value);
-                }
-                if result.is_error {
-                    plain(object.key("isError"), &true);
-                }
+                object.value("structuredContent", result.structured.as_ref().filter(is_sent));
+                object.value("isError", result.is_error.then_some(&true));
                 encode::meta(&mut object, features, &result.meta);
                 object.end();
             }

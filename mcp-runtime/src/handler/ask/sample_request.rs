@@ -234,22 +234,12 @@ impl SampleRequest {
         self.write_preferences(&mut object);
         object.optional("systemPrompt", self.system_prompt.as_deref());
         object.optional("includeContext", self.include_context.map(IncludeContext::as_str));
-        if let Some(temperature) = self.temperature {
-            plain(object.key("temperature"), &temperature);
-        }
+        object.value("temperature", self.temperature.as_ref());
         plain(object.key("maxTokens"), &self.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS));
-        if !self.stop_sequences.is_empty() {
-            plain(object.key("stopSequences"), &self.stop_sequences);
-        }
-        if !self.metadata.is_empty() {
-            plain(object.key("metadata"), &self.metadata);
-        }
-        if !self.tools.is_empty() {
-            plain(object.key("tools"), &self.tools);
-        }
-        if let Some(choice) = self.tool_choice {
-            plain(object.key("toolChoice"), &json!({ "mode": choice.as_str() }));
-        }
+        object.value("stopSequences", Some(&self.stop_sequences).filter(|all| !all.is_empty()));
+        object.value("metadata", Some(&self.metadata).filter(|all| !all.is_empty()));
+        object.value("tools", Some(&self.tools).filter(|all| !all.is_empty()));
+        object.value("toolChoice", self.tool_choice.map(|choice| json!({ "mode": choice.as_str() })).as_ref());
         object.end();
     }
 
@@ -259,9 +249,7 @@ impl SampleRequest {
             preferences.insert("hints".to_owned(), self.hints.iter().map(|name| json!({ "name": name })).collect());
         }
         preferences.extend(self.priorities.iter().map(|(name, priority)| ((*name).to_owned(), Value::from(*priority))));
-        if !preferences.is_empty() {
-            plain(object.key("modelPreferences"), &preferences);
-        }
+        object.value("modelPreferences", Some(&preferences).filter(|all| !all.is_empty()));
     }
 }
 

@@ -40,9 +40,7 @@ pub(crate) fn log_notification(
 
 /// Completes the `params` of a notification with `_meta`, unless it is empty, and the notification.
 fn end(mut params: Object<'_>, meta: &Map<String, Value>) {
-    if !meta.is_empty() {
-        write::plain(params.key("_meta"), meta);
-    }
+    params.value("_meta", Some(meta).filter(|meta| !meta.is_empty()));
     params.out.extend_from_slice(b"}}");
 }
 
@@ -63,22 +61,22 @@ struct Sent {
 }
 
 impl ProgressLimiter {
-    /// Returns whether a notification may be sent, and if so, records it as sent.
+    /// Sends a notification if it may be sent, and no other one meanwhile.
     ///
     /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart, except for the first one that says
     /// that the work is finished.
-    pub(super) fn admits(&self, done: f64, total: Option<f64>) -> bool {
+    pub(super) fn send(&self, done: f64, total: Option<f64>, send: impl FnOnce()) {
         let mut last = self.0.lock();
         let now = Instant::now();
         let is_final = total.is_some_and(|total| done >= total);
         if let Some(last) = &*last {
             let early = now.duration_since(last.at) < PROGRESS_INTERVAL;
             if done <= last.done || (early && (last.is_final || !is_final)) {
-                return false;
+                return;
             }
         }
         *last = Some(Sent { done, at: now, is_final });
-        true
+        send();
     }
 }
 
@@ -186,7 +184,23 @@ mod tests {
             (10, 12.0, Some(12.0), true),
         ] {
             tokio::time::advance(Duration::from_millis(millis)).await;
-            assert_eq!(limiter.admits(done, total), admitted, "{done} after {millis} ms");
+            let mut is_sent = false;
+            limiter.send(done, total, || is_sent = true);
+            assert_eq!(is_sent, admitted, "{done} after {millis} ms");
         }
+    }
+
+    /// Otherwise, progress that was admitted first could be sent last.
+    #[test]
+    fn one_notification_is_sent_at_a_time() {
+        let (limiter, sent) = (ProgressLimiter::default(), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            limiter.send(9.0, Some(10.0), || {
+                scope.spawn(|| limiter.send(10.0, Some(10.0), || sent.lock().push(10)));
+                std::thread::sleep(Duration::from_millis(20));
+                sent.lock().push(9);
+            });
+        });
+        assert_eq!(*sent.lock(), [9, 10]);
     }
 }

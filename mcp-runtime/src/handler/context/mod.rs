@@ -137,9 +137,10 @@ impl SharedCall {
         task.map(|task| task as _).or(self.requester.as_deref())
     }
 
-    /// Returns the progress token, as JSON, if the client requested progress.
+    /// Returns the progress token, as JSON, if the client requested progress. A notification requests nothing.
     fn progress_token(&self) -> Option<&str> {
-        raw::member(self.meta.as_deref()?, "progressToken").filter(|token| Id::from_json(token).is_some())
+        let meta = self.meta.as_deref().filter(|_| !self.call.id.is_of_notification())?;
+        raw::member(meta, "progressToken").filter(|token| Id::from_json(token).is_some())
     }
 }
 

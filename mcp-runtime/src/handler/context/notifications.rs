@@ -60,11 +60,14 @@ impl Context {
         let Some(token) = shared.progress_token() else { return };
         let Some(done) = done.filter(|done| done.is_finite()) else { return };
         let total = total.filter(|total| total.is_finite());
-        if self.shared.lifetime.has_ended() || !self.shared.progress.admits(done, total) {
+        if shared.lifetime.has_ended() {
             return;
         }
         let message = if self.call().encoding.dialect.has(Feature::ProgressMessage) { message } else { "" };
-        shared.connection().notify(&progress_notification(token, done, total, message, meta));
+        shared.progress.send(done, total, || {
+            let notification = progress_notification(token, done, total, message, meta);
+            shared.connection().notify(&notification, &shared.lifetime);
+        });
     }
 
     /// Sends a log message to the client if the client asked for messages of this level.
@@ -104,9 +107,7 @@ impl Context {
             DEPRECATED_LOG_MESSAGES.warn();
         }
         match log_notification(logger, level, &data, meta) {
-            Ok(message) => {
-                shared.connection().notify(&message);
-            }
+            Ok(message) => shared.connection().notify(&message, &shared.lifetime),
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }
     }
@@ -126,7 +127,7 @@ impl Context {
                     *meta = of_author(meta).map(|(key, value)| (key.clone(), value.clone())).collect();
                 }
                 let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-                self.shared.connection().notify(message.to_string().as_bytes());
+                self.shared.connection().notify(message.to_string().as_bytes(), &self.shared.lifetime);
             }
             _ => tracing::error!(method, "a notification needs the name of an extension's method, and an object"),
         }
@@ -195,7 +196,6 @@ impl Context {
 
     /// Returns whether events of a target are forwarded to the client in addition to the events of the function's
     /// crate.
-    #[cfg(feature = "log")]
     pub(crate) fn forwards_target(&self, target: &str) -> bool {
         let is_inside = |module: &String| {
             target.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

@@ -523,22 +523,22 @@ impl Session {
 
     /// Returns the protocol revision of the session.
     pub fn revision(&self) -> Revision {
-        self.peer.dialect().revision()
+        self.peer.info().dialect.revision()
     }
 
     /// Returns the name and version that the client reports about itself. They are not verified.
     pub fn client(&self) -> Option<&ClientInfo> {
-        self.peer.client()
+        self.peer.info().client.as_ref()
     }
 
     /// Returns the authenticated principal that opened the session: over HTTP, the `Principal` that a middleware inserted
     /// into the extensions of the request.
     pub fn principal(&self) -> Option<&str> {
-        self.peer.principal()
+        self.peer.info().principal.as_deref()
     }
 
     fn client_requests(&self) -> ClientRequests<'_> {
-        ClientRequests { requester: Some(self.peer.requester()), features: self.peer.dialect().features(), call: None }
+        ClientRequests { requester: Some(&*self.peer), features: self.peer.info().dialect.features(), call: None }
     }
 }
 

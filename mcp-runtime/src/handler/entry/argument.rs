@@ -1,16 +1,19 @@
 //! An argument: its type, its default, and the rules of its schema.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::handler::{
-    Argument, Dependency,
-    argument::{has_structured_keys, is_optional},
-    output::ToolOutput,
-    server_fn::{ServerFnFuture, ServerFnInput},
+use crate::{
+    handler::{
+        Argument, Dependency,
+        argument::is_optional,
+        output::ToolOutput,
+        server_fn::{ServerFnFuture, ServerFnInput},
+    },
+    stdx::debug,
 };
 
 /// One argument.
@@ -41,7 +44,6 @@ pub struct ArgumentEntry {
 pub struct ArgumentType {
     pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) optional: fn() -> bool,
-    pub(crate) has_structured_keys: fn() -> bool,
     /// Whether decoding into the type enforces its schema.
     pub(crate) enforces_schema: bool,
 }
@@ -49,12 +51,7 @@ pub struct ArgumentType {
 impl ArgumentType {
     /// Describes the type `T`. `enforces_schema` is the constant of its [`Decoding`](crate::__private::Decoding).
     pub const fn of<T: Argument>(enforces_schema: bool) -> Self {
-        Self {
-            schema: SchemaGenerator::subschema_for::<T>,
-            optional: is_optional::<T>,
-            has_structured_keys: has_structured_keys::<T>,
-            enforces_schema,
-        }
+        Self { schema: SchemaGenerator::subschema_for::<T>, optional: is_optional::<T>, enforces_schema }
     }
 }
 
@@ -85,11 +82,7 @@ pub struct ServerFnEntry {
     pub call: fn(ServerFnInput) -> ServerFnFuture,
 }
 
-impl fmt::Debug for ServerFnEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.function)
-    }
-}
+debug!(ServerFnEntry, self, function: self.function);
 
 /// Serializes the value of a default expression for the schema.
 ///

@@ -8,7 +8,6 @@ use std::{
     any::Any,
     borrow::Cow,
     collections::HashMap,
-    fmt,
     future::ready,
     ops::Deref,
     sync::{Arc, Weak},
@@ -25,7 +24,7 @@ use super::{
 use crate::{
     auth::Scopes,
     model::{CacheScope, Icon, Role},
-    stdx::Mutex,
+    stdx::{Mutex, debug},
 };
 
 pub use argument::{
@@ -426,8 +425,10 @@ pub struct Closures {
     pub(crate) is_optional: bool,
 }
 
+debug!(Closures, self);
+
 /// How a function is called.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum Handler {
     /// A function that is called while the request is dispatched.
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
@@ -454,16 +455,6 @@ impl Handler {
     /// Returns the closures, if a program created the entry.
     pub(crate) fn closures(&self) -> Option<&Closures> {
         if let Self::Closure(closures) = self { Some(closures) } else { None }
-    }
-}
-
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sync(_) => "Sync",
-            Self::Async(_) => "Async",
-            Self::Closure(_) => "Closure",
-        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counting the calls of this process.
+//! The rate of a layer, and counting the calls of this process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,33 +7,34 @@ use tokio::time::Instant;
 
 use crate::{backend::time::nanos, engine::Bucket, stdx::Mutex};
 
+/// The longest period of a budget in nanoseconds, ten years, so that sums of times do not overflow.
+pub(super) const MAX_PERIOD: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
+
 /// The rate of a layer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Quota {
-    /// The time in which the budget for one call is replenished.
-    pub(super) interval: Duration,
+pub(super) struct Rate {
+    /// The time in which the budget for one call is replenished, in nanoseconds.
+    pub(super) interval: u64,
     /// The number of calls in a full budget.
-    pub(super) burst: u32,
+    pub(super) burst: u64,
+    /// The time at which the layer was created, measured by tokio's clock.
+    created: Instant,
 }
 
-/// The time since the layer was created, measured by tokio's clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Uptime(Instant);
-
-impl Uptime {
-    pub(super) fn start() -> Self {
-        Self(Instant::now())
+impl Rate {
+    pub(super) fn new(interval: Duration, burst: u32) -> Self {
+        Self { interval: nanos(interval).clamp(1, MAX_PERIOD), burst: burst.into(), created: Instant::now() }
     }
 
-    /// Counts a call. Returns the time to wait if the rate is exceeded.
-    pub(super) fn check(self, budget: &Bucket) -> Result<(), Duration> {
-        budget.admit_at(nanos(self.0.elapsed())).map_err(|excess| excess.wait)
-    }
-}
-
-impl Quota {
+    /// Returns a full budget, for the calls of this process.
     pub(super) fn budget(self) -> Bucket {
-        Bucket::new(self.interval, self.interval.saturating_mul(self.burst))
+        let interval = Duration::from_nanos(self.interval);
+        Bucket::new(interval, Duration::from_nanos(self.interval.saturating_mul(self.burst)))
+    }
+
+    /// Counts a call of this process. Returns the time to wait if the rate is exceeded.
+    pub(super) fn check(self, budget: &Bucket) -> Result<(), Duration> {
+        budget.admit_at(nanos(self.created.elapsed())).map_err(|excess| excess.wait)
     }
 }
 
@@ -45,9 +46,9 @@ impl LocalBudgets {
         Self(Mutex::new(LruCache::unbounded()))
     }
 
-    pub(super) fn of(&self, key: String, max_keys: usize, quota: Quota) -> Arc<Bucket> {
+    pub(super) fn of(&self, key: String, max_keys: usize, rate: Rate) -> Arc<Bucket> {
         let mut budgets = self.0.lock();
-        let budget = Arc::clone(budgets.get_or_insert(key, || Arc::new(quota.budget())));
+        let budget = Arc::clone(budgets.get_or_insert(key, || Arc::new(rate.budget())));
         if budgets.len() > max_keys {
             budgets.pop_lru();
         }

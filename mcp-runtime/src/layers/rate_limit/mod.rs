@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use self::local::{LocalBudgets, Quota, Uptime};
+use self::local::{LocalBudgets, Rate};
 #[cfg(feature = "cluster")]
 use std::sync::{Arc, OnceLock};
 
@@ -62,14 +62,12 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 /// # });
 /// ```
 pub struct RateLimit {
-    quota: Quota,
+    rate: Rate,
     per_function: bool,
     per_caller: bool,
     per_key: Option<KeyOf>,
-    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "no other process counts calls"))]
     per_process: bool,
     max_keys: usize,
-    uptime: Uptime,
     local: LocalBudgets,
     /// Created with the first call, if the server has a backend.
     #[cfg(feature = "cluster")]
@@ -89,13 +87,12 @@ impl RateLimit {
     pub fn new(calls: u32, per: Duration) -> Self {
         let burst = calls.max(1);
         Self {
-            quota: Quota { interval: (per / burst).max(Duration::from_nanos(1)), burst },
+            rate: Rate::new(per / burst, burst),
             per_function: false,
             per_caller: false,
             per_key: None,
             per_process: false,
             max_keys: DEFAULT_MAX_KEYS,
-            uptime: Uptime::start(),
             local: LocalBudgets::new(),
             #[cfg(feature = "cluster")]
             shared: OnceLock::new(),
@@ -111,7 +108,7 @@ impl RateLimit {
         /// // One call each second on average, and at most five at once.
         /// let limit = RateLimit::new(60, Duration::from_secs(60)).burst(5);
         /// ```
-        pub fn burst(self, calls: u32) { self.quota.burst = calls.max(1) }
+        pub fn burst(self, calls: u32) { self.rate.burst = calls.max(1).into() }
 
         /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a
         /// budget of their own.
@@ -163,17 +160,16 @@ impl RateLimit {
 
     /// Counts a call of this process. Returns the time to wait if the rate is exceeded.
     fn check(&self, key: String) -> Result<(), Duration> {
-        self.uptime.check(&self.local.of(key, self.max_keys, self.quota))
+        self.rate.check(&self.local.of(key, self.max_keys, self.rate))
     }
 
     /// Counts a call of all processes. Returns the time to wait if the rate is exceeded.
     #[cfg(feature = "cluster")]
     async fn check_shared(&self, backend: LayerBackend<'_>, key: &str) -> Result<(), Duration> {
-        let (quota, max_keys) = (self.quota, self.max_keys);
-        let create = || Arc::new(SharedBudgets::new(Arc::clone(backend.get()), quota, max_keys, self.uptime));
+        let create = || Arc::new(SharedBudgets::new(Arc::clone(backend.get()), self.rate, self.max_keys));
         let shared = self.shared.get_or_init(create);
         // Processes with other settings have other budgets, since they cannot agree on the state of one.
-        let (interval, burst) = (quota.interval.as_nanos(), quota.burst);
+        let Rate { interval, burst, .. } = self.rate;
         let split = [self.per_function, self.per_caller, self.per_key.is_some()].map(u8::from);
         shared.check(backend.key(&format!("rate {interval} {burst} {split:?} {key}"))).await
     }
@@ -268,4 +264,4 @@ fn warn_if_unknown(call: &Call) {
     }
 }
 
-debug!(RateLimit, self, quota: self.quota, per_function: self.per_function, per_caller: self.per_caller);
+debug!(RateLimit, self, rate: self.rate, per_function: self.per_function, per_caller: self.per_caller);

@@ -11,7 +11,7 @@ use std::{
 use lru::LruCache;
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
-use super::local::{Quota, Uptime};
+use super::local::{MAX_PERIOD, Rate};
 use crate::{
     backend::{
         Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, RecordCondition,
@@ -39,12 +39,10 @@ const MAX_ATTEMPTS: usize = 16;
 pub(super) struct SharedBudgets {
     backend: Arc<dyn Backend>,
     clock: BackendClock,
-    quota: Quota,
     rate: Rate,
     budgets: Mutex<Budgets>,
     max_keys: usize,
     breaker: CircuitBreaker,
-    uptime: Uptime,
 }
 
 #[derive(Debug)]
@@ -66,16 +64,14 @@ struct Budget {
 }
 
 impl SharedBudgets {
-    pub(super) fn new(backend: Arc<dyn Backend>, quota: Quota, max_keys: usize, uptime: Uptime) -> Self {
+    pub(super) fn new(backend: Arc<dyn Backend>, rate: Rate, max_keys: usize) -> Self {
         Self {
             backend,
             clock: BackendClock::default(),
-            quota,
-            rate: Rate::new(quota),
+            rate,
             budgets: Mutex::new(Budgets { by_record: LruCache::unbounded(), evicted: BinaryHeap::new() }),
             max_keys,
             breaker: CircuitBreaker::new(RETRY_AFTER),
-            uptime,
         }
     }
 
@@ -91,7 +87,7 @@ impl SharedBudgets {
             return Err(wait);
         }
         // Calls that the shared budget allows count here as well, so that this process never exceeds the rate on its own.
-        let counted = self.uptime.check(&budget.local);
+        let counted = self.rate.check(&budget.local);
         verdict.unwrap_or(counted)
     }
 
@@ -130,7 +126,7 @@ impl SharedBudgets {
         if let Some(budget) = budgets.by_record.get(&record).filter(|budget| budget.is_shared || !has_room) {
             return Arc::clone(budget);
         }
-        let local = self.quota.budget();
+        let local = self.rate.budget();
         let budget = Arc::new(Budget { record: record.clone(), is_shared: has_room, account: Mutex::default(), local });
         budgets.by_record.put(record, Arc::clone(&budget));
         if budgets.by_record.len() > self.max_keys
@@ -218,30 +214,16 @@ fn decode(record: &Record) -> u64 {
     })
 }
 
-/// The longest period of a budget in nanoseconds, ten years, so that sums of times do not overflow.
-const MAX_PERIOD: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
-
 /// The number of leases into which a budget is divided. A process that takes a lease and does not use it makes the limit
 /// stricter by one such part.
 const LEASES: u64 = 32;
 
-/// A rate, whose budget is a point in time: the time at which it is full again (the theoretical arrival time of the
-/// generic cell rate algorithm). Times are nanoseconds since the Unix epoch.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
-    /// The time in which the budget for one call is replenished.
-    pub(super) interval: u64,
-    /// The number of calls in a full budget.
-    pub(super) burst: u64,
-    /// The number of calls that a process takes at a time, unless more wait.
-    pub(super) lease: u64,
-}
-
+/// A budget that processes share is a point in time: the time at which it is full again (the theoretical arrival time
+/// of the generic cell rate algorithm). Times are nanoseconds since the Unix epoch.
 impl Rate {
-    pub(super) fn new(quota: Quota) -> Self {
-        let burst = u64::from(quota.burst);
-        let interval = u64::try_from(quota.interval.as_nanos()).unwrap_or(u64::MAX).clamp(1, MAX_PERIOD);
-        Self { interval, burst, lease: (burst / LEASES).max(1) }
+    /// Returns the number of calls that a process takes at a time, unless more wait.
+    pub(super) fn lease(self) -> u64 {
+        (self.burst / LEASES).max(1)
     }
 
     /// Returns the time in which an empty budget becomes full.
@@ -398,7 +380,7 @@ impl Account {
     pub(super) fn plan(&mut self, rate: Rate, now: u64) -> Option<Change> {
         let start = rate.start(self.known.map_or(0, |known| known.full_at), now);
         let waiting = self.waiting.len();
-        let calls = rate.available(start, now).min(rate.lease.max(waiting as u64));
+        let calls = rate.available(start, now).min(rate.lease().max(waiting as u64));
         if calls == 0 {
             self.exhaust(rate, start);
             self.reject(waiting, now);
@@ -435,7 +417,7 @@ impl Account {
 
     /// Rejects all calls that wait, because other processes use the budget at the same time.
     pub(super) fn give_up(&mut self, rate: Rate, now: u64) {
-        self.exhausted_until = now + rate.cost(rate.lease);
+        self.exhausted_until = now + rate.cost(rate.lease());
         self.reject(self.waiting.len(), now);
     }
 
@@ -447,7 +429,7 @@ impl Account {
 
     /// The next time to ask is when the budget allows a whole lease, so that a flood of calls causes few requests.
     fn exhaust(&mut self, rate: Rate, full_at: u64) {
-        self.exhausted_until = rate.available_at(full_at, rate.lease);
+        self.exhausted_until = rate.available_at(full_at, rate.lease());
     }
 
     fn reject(&mut self, calls: usize, now: u64) {

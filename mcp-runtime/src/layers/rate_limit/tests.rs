@@ -11,8 +11,8 @@ use std::{
 use tokio::time::{Instant, advance, sleep};
 
 use super::{
-    local::{Quota, Uptime},
-    shared::{Account, Admission, Rate, SharedBudgets},
+    local::Rate,
+    shared::{Account, Admission, SharedBudgets},
 };
 use crate::{
     backend::{BackendError, BackendFuture, RecordCondition, RecordVersion, Records as _},
@@ -63,14 +63,13 @@ impl BackendHook for Trouble {
 struct Service {
     backend: Arc<TestBackend<Trouble>>,
     processes: Vec<Arc<SharedBudgets>>,
-    quota: Quota,
+    rate: Rate,
 }
 
 impl Service {
     fn new(interval: Duration, burst: u32) -> Self {
-        let quota = Quota { interval, burst };
         let backend = Arc::new(TestBackend::new(Trouble::default()));
-        let mut service = Self { backend, processes: Vec::new(), quota };
+        let mut service = Self { backend, processes: Vec::new(), rate: Rate::new(interval, burst) };
         for _ in 0..PROCESSES {
             service.start(10_000);
         }
@@ -80,7 +79,7 @@ impl Service {
     /// Starts a process. Returns its connection to the backend.
     fn start(&mut self, max_keys: usize) -> Arc<TestBackend<Trouble>> {
         let backend = Arc::new(self.backend.other_process());
-        let budgets = SharedBudgets::new(Arc::clone(&backend) as _, self.quota, max_keys, Uptime::start());
+        let budgets = SharedBudgets::new(Arc::clone(&backend) as _, self.rate, max_keys);
         self.processes.push(Arc::new(budgets));
         backend
     }
@@ -306,7 +305,7 @@ async fn a_call_is_rejected_if_the_record_changes_too_often() {
 #[test]
 fn calls_that_get_no_share_are_told_how_long_to_wait() {
     let second = Duration::from_secs(1);
-    let (rate, now) = (Rate::new(Quota { interval: second, burst: 3 }), 1_000_000_000_000);
+    let (rate, now) = (Rate::new(second, 3), 1_000_000_000_000);
     for (left, expected) in [(Some(1), [Ok(()), Err(second), Err(second)]), (None, [Err(second); 3])] {
         let mut account = Account::default();
         let waiting = [(); 3].map(|()| match account.wait(rate) {
@@ -330,7 +329,7 @@ fn calls_that_get_no_share_are_told_how_long_to_wait() {
 #[test]
 fn a_limited_number_of_calls_waits_for_the_backend() {
     for (burst, expected) in [(3, 3), (100_000, 1024)] {
-        let rate = Rate::new(Quota { interval: Duration::from_secs(1), burst });
+        let rate = Rate::new(Duration::from_secs(1), burst);
         let mut account = Account::default();
         let waiting = (0..2000).map_while(|_| match account.wait(rate) {
             Admission::Waiting(verdict) => Some(verdict),
@@ -343,7 +342,7 @@ fn a_limited_number_of_calls_waits_for_the_backend() {
 /// While the backend is asked, it may write a record that is full a period later.
 #[test]
 fn a_budget_expires_with_its_record() {
-    let rate = Rate::new(Quota { interval: Duration::from_secs(1), burst: 3 });
+    let rate = Rate::new(Duration::from_secs(1), 3);
     let now = 1_000_000_000_000;
     for (known, asks, expected) in
         [(None, false, None), (Some(1), false, Some(1)), (None, true, Some(3)), (Some(1), true, Some(3))]
@@ -358,8 +357,7 @@ fn a_budget_expires_with_its_record() {
 
 #[test]
 fn a_budget_from_the_future_is_read_again() {
-    let quota = Quota { interval: Duration::from_millis(10), burst: 100 };
-    let (rate, mut account) = (Rate::new(quota), Account::default());
+    let (rate, mut account) = (Rate::new(Duration::from_millis(10), 100), Account::default());
     let now = 3_600_000_000_000;
     // The clock of the backend was set back since.
     account.learn(Some((RecordVersion::new(1), now + 3 * rate.period())));
@@ -394,8 +392,8 @@ fn calls_that_were_cancelled_while_they_waited_use_nothing() {
     for seed in 0..500 {
         let mut numbers = Numbers(seed);
         let burst = [1, 3, 40, 320][seed as usize % 4];
-        let quota = Quota { interval: Duration::from_secs(1), burst };
-        let (rate, mut account, now) = (Rate::new(quota), Account::default(), 1_000_000_000_000);
+        let rate = Rate::new(Duration::from_secs(1), burst);
+        let (mut account, now) = (Account::default(), 1_000_000_000_000);
         let mut wait = |account: &mut Account| match account.wait(rate) {
             Admission::Waiting(verdict) => (numbers.below(2) == 0).then_some(verdict),
             Admission::Decided(verdict) => panic!("{verdict:?}"),

@@ -59,8 +59,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 enum Content {
     File(Box<Resource>),
-    /// The URIs of its children, sorted.
-    Directory(Vec<String>),
+    Directory,
 }
 
 impl Skills {
@@ -96,10 +95,10 @@ impl Skills {
 
     /// Returns the children of a directory, by URI, or `None` for a file.
     pub(crate) fn children(&self, directory: &Node) -> Option<Vec<&Node>> {
-        match &directory.content {
-            Content::File(_) => None,
-            Content::Directory(children) => Some(children.iter().filter_map(|uri| self.nodes.get(uri)).collect()),
-        }
+        let Content::Directory = directory.content else { return None };
+        let prefix = format!("{}/", directory.link.uri);
+        let below = self.nodes.range(prefix.clone()..).take_while(|(uri, _)| uri.starts_with(&prefix));
+        Some(below.filter(|(uri, _)| !uri[prefix.len()..].contains('/')).map(|(_, node)| node).collect())
     }
 }
 
@@ -124,7 +123,7 @@ impl Node {
         let mut result = Object::begin(out);
         let file = match &self.content {
             Content::File(resource) => Some(resource),
-            Content::Directory(_) => None,
+            Content::Directory => None,
         };
         encode::array(result.key("contents"), file, |out, file| {
             encode::resource_contents(out, encoding.dialect.features(), file, "", None)

@@ -290,14 +290,13 @@ impl Reader {
             within.dedup();
             if !within.is_empty() {
                 let link = ResourceLink::new(uri.clone(), directory.name).with_mime_type(DIRECTORY);
-                nodes.insert(uri, Node { link, skills: of(within), content: Content::Directory(Vec::new()) });
+                nodes.insert(uri, Node { link, skills: of(within), content: Content::Directory });
             }
         }
         for (uri, file) in self.files {
             let content = Content::File(Box::new(file.contents));
             nodes.insert(uri, Node { link: file.link, skills: of(file.within), content });
         }
-        add_children(&mut nodes);
         skills.sort_unstable_by(|left, right| left.uri.cmp(&right.uri));
         Skills { is_served, skills, nodes }
     }
@@ -329,17 +328,6 @@ fn finished(drafts: Vec<Draft>, files: &BTreeMap<String, ReadFile>) -> Vec<Arc<S
         Arc::new(skill)
     });
     skills.collect()
-}
-
-/// Adds each file and directory to the children of its parent.
-fn add_children(nodes: &mut BTreeMap<String, Node>) {
-    let uris: Vec<_> = nodes.keys().cloned().collect();
-    for uri in uris {
-        let parent = uri.rsplit_once('/').and_then(|(parent, _)| nodes.get_mut(parent));
-        if let Some(Node { content: Content::Directory(children), .. }) = parent {
-            children.push(uri);
-        }
-    }
 }
 
 /// Returns the names in a directory, sorted.
@@ -376,47 +364,12 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// The media type of a directory.
 const DIRECTORY: &str = "inode/directory";
 
-/// The media types by lowercase file extension.
-const TYPES: &[(&str, &str)] = &[
-    ("css", "text/css"),
-    ("csv", "text/csv"),
-    ("gif", "image/gif"),
-    ("gz", "application/gzip"),
-    ("htm", "text/html"),
-    ("html", "text/html"),
-    ("jpeg", "image/jpeg"),
-    ("jpg", "image/jpeg"),
-    ("js", "text/javascript"),
-    ("json", "application/json"),
-    ("md", "text/markdown"),
-    ("mjs", "text/javascript"),
-    ("mp3", "audio/mpeg"),
-    ("mp4", "video/mp4"),
-    ("pdf", "application/pdf"),
-    ("png", "image/png"),
-    ("py", "text/x-python"),
-    ("rs", "text/rust"),
-    ("sh", "application/x-sh"),
-    ("svg", "image/svg+xml"),
-    ("toml", "application/toml"),
-    ("wasm", "application/wasm"),
-    ("wav", "audio/wav"),
-    ("webp", "image/webp"),
-    ("xml", "application/xml"),
-    ("yaml", "application/yaml"),
-    ("yml", "application/yaml"),
-    ("zip", "application/zip"),
-];
-
 /// Returns the media type of a file by its extension, or else by whether it is text.
 fn media_type(name: &str, is_text: bool) -> &'static str {
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    let known = TYPES.iter().find(|(known, _)| extension.as_deref() == Some(known));
-    match known {
-        Some((_, media_type)) => media_type,
-        None if is_text => "text/plain",
-        None => "application/octet-stream",
-    }
+    let extension = name.rsplit_once('.').unwrap_or_default().1.to_ascii_lowercase();
+    let known = |line: &'static str| line.split_once(' ').filter(|(suffix, _)| *suffix == extension);
+    let fallback = if is_text { "text/plain" } else { "application/octet-stream" };
+    include_str!("media_types.txt").lines().find_map(known).map_or(fallback, |(_, media_type)| media_type)
 }
 
 #[cfg(test)]

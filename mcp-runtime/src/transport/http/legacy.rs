@@ -8,7 +8,6 @@
 
 use std::{
     collections::HashMap,
-    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -51,35 +50,30 @@ use crate::{
 const STREAM: &str = "/sse";
 const MESSAGES: &str = "/message";
 
-/// A service for both paths, without CORS.
-#[derive(Debug, Clone)]
-pub(super) struct LegacyService {
-    endpoint: Endpoint,
-    sessions: LegacySessions,
-}
+/// The clients with an open stream, by the ids of their sessions. Each has a permit for a session, which bounds the
+/// table. All listeners of a server share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LegacySessions(Arc<Mutex<HashMap<Arc<str>, Arc<Client>>>>);
 
-impl LegacyService {
-    pub(super) fn new(endpoint: Endpoint, sessions: LegacySessions) -> Self {
-        Self { endpoint, sessions }
-    }
-
-    /// Returns whether this service is responsible for a path.
+impl LegacySessions {
+    /// Returns whether this transport is responsible for a path.
     pub(super) fn serves(path: &str) -> bool {
         matches!(path, STREAM | MESSAGES)
     }
 
-    pub(super) async fn respond<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Infallible> {
-        Ok(self.handle(request).await.unwrap_or_else(|rejection| *rejection))
-    }
-
-    async fn handle<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Rejection> {
+    /// Responds to a request to either path, without CORS.
+    pub(super) async fn respond<B: RequestBody>(
+        self,
+        endpoint: Endpoint,
+        request: Request<B>,
+    ) -> Result<HttpResponse, Rejection> {
         let (parts, body) = request.into_parts();
-        guard::check(&parts, self.endpoint.options())?;
-        let (parts, body, response_headers) = admit(&self.endpoint, parts, body, Instant::now()).await?;
+        guard::check(&parts, endpoint.options())?;
+        let (parts, body, response_headers) = admit(&endpoint, parts, body, Instant::now()).await?;
         let mut response = match (parts.uri.path(), &parts.method) {
-            (STREAM, &Method::GET) => self.open(&parts),
+            (STREAM, &Method::GET) => self.open(&endpoint, &parts),
             (STREAM, _) => response::method_not_allowed("GET"),
-            (_, &Method::POST) => self.receive(parts, body).await.unwrap_or_else(|rejection| *rejection),
+            (_, &Method::POST) => self.receive(&endpoint, parts, body).await.unwrap_or_else(|rejection| *rejection),
             _ => response::method_not_allowed("POST"),
         };
         response.headers_mut().extend(response_headers);
@@ -87,37 +81,42 @@ impl LegacyService {
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
-    fn open(&self, request: &Parts) -> HttpResponse {
+    fn open(&self, endpoint: &Endpoint, request: &Parts) -> HttpResponse {
         DEPRECATED_HTTP_SSE.warn();
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
-        let sessions = &self.endpoint.sessions().local;
-        let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
+        let sessions = &endpoint.sessions().local;
+        let Some(permit) = sessions.reserve(&endpoint.peer_of(request)) else {
             return response::overloaded_with(response::error_message(&too_many_sessions()));
         };
         let memory = sessions.memory.of_peer(permit.peer());
-        let connection = Connection::new(Arc::clone(self.endpoint.engine()));
+        let connection = Connection::new(Arc::clone(endpoint.engine()));
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
         let cancels = CancelOnDrop(connection.in_flight().clone());
-        let client = Client::new(&self.endpoint, request, connection, permit);
-        let client = self.sessions.insert(Arc::clone(&id), Arc::new(client));
-        let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
+        let client = Client::new(endpoint, request, connection, permit);
+        let client = self.insert(Arc::clone(&id), Arc::new(client));
+        let config = StreamConfig { named: true, ..endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let events = Box::new(LocalEvents::new(&stream, 0));
-        let body = self.endpoint.sse_body(request, events, config, Counter::SessionStreams);
+        let body = endpoint.sse_body(request, events, config, Counter::SessionStreams);
         response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client))
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive<B: RequestBody>(&self, request: Parts, body: B) -> Result<HttpResponse, Rejection> {
-        let client = match self.find(&request) {
+    async fn receive<B: RequestBody>(
+        &self,
+        endpoint: &Endpoint,
+        request: Parts,
+        body: B,
+    ) -> Result<HttpResponse, Rejection> {
+        let client = match self.find(endpoint, &request) {
             Ok(client) => client,
             Err(rejection) => {
-                linger(&request, Box::pin(body), self.endpoint.options().max_body_bytes);
+                linger(&request, Box::pin(body), endpoint.options().max_body_bytes);
                 return Err(rejection);
             }
         };
         // The stream may have been opened at another endpoint.
-        let endpoint = client.endpoint.for_connection(&self.endpoint);
+        let endpoint = client.endpoint.for_connection(endpoint);
         let source = Arc::new(HttpRequestSource::new(request, &endpoint));
         let mut body = request_body::read(&endpoint, &source, body, Instant::now()).await?;
         source.keep_memory(body.memory.take());
@@ -125,25 +124,31 @@ impl LegacyService {
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
-    fn find(&self, request: &Parts) -> Result<Arc<Client>, Rejection> {
-        let client = self.sessions.0.lock().get(session_id(request)).map(Arc::clone);
+    fn find(&self, endpoint: &Endpoint, request: &Parts) -> Result<Arc<Client>, Rejection> {
+        let client = self.0.lock().get(session_id(request)).map(Arc::clone);
         let client = client.filter(|client| client.principal.as_deref() == response::principal(request));
-        let client = client.ok_or_else(|| Box::new(self.session_not_found()))?;
+        let client = client.ok_or_else(|| Box::new(session_not_found(endpoint)))?;
         let [content_type, content_encoding] = Header::find(&request.headers, [&CONTENT_TYPE, &CONTENT_ENCODING]);
         routing::check_content(content_type, content_encoding)?;
         client.check_unread()?;
         Ok(client)
     }
 
-    /// Returns the response to a message of a session without a stream in this process.
-    fn session_not_found(&self) -> HttpResponse {
-        if self.endpoint.engine().replicas().is_none() {
-            return routing::session_not_found();
-        }
-        let why = "session not found or expired. Sessions of this transport exist in one process only: if there are several \
-                   behind a load balancer, it must send all requests of a client to the same one (sticky routing)";
-        response::invalid_request(StatusCode::NOT_FOUND, why)
+    /// Adds a client until the returned value is dropped.
+    fn insert(&self, id: Arc<str>, client: Arc<Client>) -> OpenClient {
+        self.0.lock().insert(Arc::clone(&id), Arc::clone(&client));
+        OpenClient { sessions: self.clone(), id, client }
     }
+}
+
+/// Returns the response to a message of a session without a stream in this process.
+fn session_not_found(endpoint: &Endpoint) -> HttpResponse {
+    if endpoint.engine().replicas().is_none() {
+        return routing::session_not_found();
+    }
+    let why = "session not found or expired. Sessions of this transport exist in one process only: if there are several \
+               behind a load balancer, it must send all requests of a client to the same one (sticky routing)";
+    response::invalid_request(StatusCode::NOT_FOUND, why)
 }
 
 /// Returns the id of the session that a request names, or an empty text.
@@ -151,11 +156,6 @@ fn session_id(request: &Parts) -> &str {
     let query = request.uri.query().unwrap_or_default();
     query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default()
 }
-
-/// The clients with an open stream, by the ids of their sessions. Each has a permit for a session, which bounds the
-/// table. All listeners of a server share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LegacySessions(Arc<Mutex<HashMap<Arc<str>, Arc<Client>>>>);
 
 /// A client with an open stream.
 #[derive(Debug)]
@@ -179,14 +179,6 @@ struct OpenClient {
     sessions: LegacySessions,
     id: Arc<str>,
     client: Arc<Client>,
-}
-
-impl LegacySessions {
-    /// Adds a client until the returned value is dropped.
-    fn insert(&self, id: Arc<str>, client: Arc<Client>) -> OpenClient {
-        self.0.lock().insert(Arc::clone(&id), Arc::clone(&client));
-        OpenClient { sessions: self.clone(), id, client }
-    }
 }
 
 impl Client {
@@ -302,8 +294,8 @@ mod tests {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
             let endpoint = built.endpoint(HttpOptions::default());
-            let service = LegacyService::new(endpoint, LegacySessions::default());
-            let opened = service.clone().handle(request(Method::GET, STREAM, opener, "")).await;
+            let sessions = LegacySessions::default();
+            let opened = sessions.clone().respond(endpoint.clone(), request(Method::GET, STREAM, opener, "")).await;
             let mut stream = opened.unwrap().into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));
@@ -317,7 +309,8 @@ mod tests {
                     ("an answer", r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
                     ("not JSON", "{"),
                 ] {
-                    let post = |path| service.clone().handle(request(Method::POST, path, sender, body));
+                    let request = |path| request(Method::POST, path, sender, body);
+                    let post = |path| sessions.clone().respond(endpoint.clone(), request(path));
                     let response = post(path.unwrap()).await.unwrap();
                     if sender == opener {
                         assert_eq!(response.status(), StatusCode::ACCEPTED, "{kind} of {sender:?}");

@@ -20,7 +20,6 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Resource {
     Connections,
-    #[cfg(feature = "tls")]
     Handshakes,
     Sessions,
     Calls,

@@ -3,6 +3,7 @@
 //! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
 
 use std::{
+    borrow::Cow,
     net::SocketAddr,
     sync::{Arc, OnceLock},
 };
@@ -23,6 +24,7 @@ use crate::{
     jsonrpc::raw,
     revision::{self, Dialect},
     stdx::Mutex,
+    telemetry::trace::trace_header,
 };
 
 /// The HTTP request that carried a message.
@@ -96,20 +98,26 @@ impl RequestHead for HttpRequestSource {
         &self.request.headers
     }
 
-    fn version(&self) -> Version {
-        self.request.version
-    }
-
     fn extensions(&self) -> &Extensions {
         &self.request.extensions
+    }
+
+    fn network(&self) -> (&'static str, &'static str) {
+        let version = match self.request.version {
+            Version::HTTP_10 => "1.0",
+            Version::HTTP_2 => "2",
+            Version::HTTP_3 => "3",
+            _ => "1.1",
+        };
+        (if matches!(self.endpoint.remote(), Remote::User(_)) { "unix" } else { "tcp" }, version)
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    fn is_unix(&self) -> bool {
-        matches!(self.endpoint.remote(), Remote::User(_))
+    fn trace_header(&self, key: usize) -> Option<Cow<'_, str>> {
+        trace_header(&self.request.headers, key)
     }
 
     fn sender_key(&self) -> Option<String> {

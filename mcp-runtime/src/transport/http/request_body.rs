@@ -20,7 +20,7 @@ use super::{
     limits::{ReusedBuffer, SharedLimits},
     peers::{Peer, PeerPermit},
     request::HttpRequestSource,
-    response::{self, HttpResponse, Rejection},
+    response::{self, Rejection},
 };
 use crate::{counters::Counter, error::Fault};
 
@@ -54,19 +54,6 @@ pub(super) struct ReceivedBody {
     /// The time at which the body was complete.
     pub(super) received_at: Instant,
     _receiving: watch::Receiver<()>,
-}
-
-/// The reason for which a body was not received.
-#[derive(Debug)]
-enum BodyError {
-    TooLong,
-    /// The body exceeds the limit of a layer around this service.
-    TooLongForLayer,
-    TooSlow,
-    /// The memory of all bodies is exhausted.
-    MemoryFull,
-    /// The connection failed, or the body is malformed.
-    Incomplete(String),
 }
 
 /// Reads the body of a request that arrived at `now`.
@@ -103,6 +90,7 @@ pub(super) async fn read_up_to<B: RequestBody>(
         max_bytes,
         timeout: options.body_timeout,
         deadline: None,
+        has_failed: false,
         limits,
         peer: source.peer(),
     };
@@ -111,17 +99,17 @@ pub(super) async fn read_up_to<B: RequestBody>(
             reader.expected = expected;
             poll_fn(|cx| reader.poll(cx)).await
         }
-        _ => Err(BodyError::TooLong),
+        _ => Err(too_long(max_bytes)),
     };
-    let BodyReader { body, received, .. } = reader;
-    result.map(|()| received).map_err(|error| {
-        if matches!(error, BodyError::TooLong | BodyError::MemoryFull) {
+    let BodyReader { body, received, has_failed, .. } = reader;
+    result.map(|()| received).map_err(|mut rejection| {
+        let is_refused = matches!(rejection.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::SERVICE_UNAVAILABLE);
+        if is_refused && !has_failed {
             linger(source.request(), body, max_bytes);
         }
-        let mut response = error.response(max_bytes);
         // The body was not received completely.
-        response::set(&mut response, header::CONNECTION, "close");
-        Box::new(response)
+        response::set(&mut rejection, header::CONNECTION, "close");
+        rejection
     })
 }
 
@@ -135,23 +123,28 @@ struct BodyReader<'a, B> {
     timeout: Duration,
     /// The end of the timeout, set only when the reader has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Whether reading has failed, so that nothing more can be read.
+    has_failed: bool,
     limits: &'a SharedLimits,
     peer: &'a Arc<Peer>,
 }
 
 impl<B: RequestBody> BodyReader<'_, B> {
     /// Completes when the whole body has been received.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
         loop {
             match self.body.as_mut().poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
                     if self.received.bytes().len() + data.len() > self.max_bytes {
-                        return Poll::Ready(Err(BodyError::TooLong));
+                        return Poll::Ready(Err(too_long(self.max_bytes)));
                     }
                     self.received.push(data, self.expected, self.limits, self.peer)?;
                 }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(BodyError::from_error(&*error.into()))),
+                Poll::Ready(Some(Err(error))) => {
+                    self.has_failed = true;
+                    return Poll::Ready(Err(incomplete(&*error.into())));
+                }
                 Poll::Ready(None) => {
                     if self.deadline.is_some() {
                         self.received.received_at = Instant::now();
@@ -161,7 +154,8 @@ impl<B: RequestBody> BodyReader<'_, B> {
                 Poll::Pending => {
                     let timeout = self.timeout;
                     let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-                    return deadline.as_mut().poll(cx).map(|()| Err(BodyError::TooSlow));
+                    let too_slow = |()| Err(reject(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"));
+                    return deadline.as_mut().poll(cx).map(too_slow);
                 }
             }
         }
@@ -178,11 +172,12 @@ impl ReceivedBody {
     }
 
     /// Adds a chunk of a body of at least `expected` bytes, and reserves memory for it.
-    fn push(&mut self, data: Bytes, expected: usize, limits: &SharedLimits, peer: &Arc<Peer>) -> Result<(), BodyError> {
+    fn push(&mut self, data: Bytes, expected: usize, limits: &SharedLimits, peer: &Arc<Peer>) -> Result<(), Rejection> {
         let before = self.bytes().len();
         let more = (before + data.len()).saturating_sub(before.max(UNCOUNTED_BYTES));
         if more > 0 && !limits.reserve_body_memory(peer, &mut self.memory, more) {
-            return Err(BodyError::MemoryFull);
+            Counter::RefusedMemory.count();
+            return Err(Box::new(response::overloaded("too much request data is being received")));
         }
         if before == 0 {
             self.first = data;
@@ -206,31 +201,23 @@ impl ReceivedBody {
     }
 }
 
-impl BodyError {
-    fn from_error(error: &(dyn Error + 'static)) -> Self {
-        // The error of a layer, which frameworks wrap.
-        let mut causes = std::iter::successors(Some(error), |&error| error.source());
-        let is_limit = causes.any(|error| error.is::<LengthLimitError>());
-        if is_limit { Self::TooLongForLayer } else { Self::Incomplete(error.to_string()) }
-    }
+fn too_long(max_bytes: usize) -> Rejection {
+    reject(StatusCode::PAYLOAD_TOO_LARGE, &format!("the body exceeds the limit of {max_bytes} bytes"))
+}
 
-    fn response(&self, max_bytes: usize) -> HttpResponse {
-        match self {
-            Self::TooLong => {
-                let why = format!("the body exceeds the limit of {max_bytes} bytes");
-                response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, &why)
-            }
-            Self::TooLongForLayer => response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
-            Self::TooSlow => response::invalid_request(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"),
-            Self::MemoryFull => {
-                Counter::RefusedMemory.count();
-                response::overloaded("too much request data is being received")
-            }
-            Self::Incomplete(why) => {
-                response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {why}")))
-            }
-        }
+/// Rejects a body that is malformed, whose connection has failed, or that exceeds the limit of a layer around this
+/// service.
+fn incomplete(error: &(dyn Error + 'static)) -> Rejection {
+    // The error of a layer, which frameworks wrap.
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    if causes.any(|error| error.is::<LengthLimitError>()) {
+        return reject(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long");
     }
+    Box::new(response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {error}"))))
+}
+
+fn reject(status: StatusCode, why: &str) -> Rejection {
+    Box::new(response::invalid_request(status, why))
 }
 
 /// Reads the rest of a rejected request for a while, since most clients read the response only after they have written
@@ -266,7 +253,7 @@ mod tests {
     }
 
     /// Reads a body that is available at once.
-    fn read(body: impl RequestBody, limits: &SharedLimits) -> Result<ReceivedBody, BodyError> {
+    fn read(body: impl RequestBody, limits: &SharedLimits) -> Result<ReceivedBody, Rejection> {
         let received = ReceivedBody::new(Instant::now(), limits.start_receiving(0));
         let mut reading = BodyReader {
             body: Box::pin(body),
@@ -275,6 +262,7 @@ mod tests {
             max_bytes: 10_000,
             timeout: Duration::MAX,
             deadline: None,
+            has_failed: false,
             limits,
             peer: &limits.peers.remote(Remote::Unknown),
         };
@@ -299,7 +287,7 @@ mod tests {
         for rejected in
             [read(Limited::new(body(), 3), &limits()), read(axum::body::Body::new(Limited::new(body(), 3)), &limits())]
         {
-            assert!(matches!(rejected, Err(BodyError::TooLongForLayer)));
+            assert_eq!(rejected.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
         }
     }
 
@@ -330,8 +318,6 @@ mod tests {
             }
             assert!(received.len() < 100, "no body is rejected");
         };
-        assert!(matches!(rejected, BodyError::MemoryFull), "{rejected:?}");
-        let rejected = rejected.response(10_000);
         assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(rejected.headers()[header::RETRY_AFTER], "1");
         // Short bodies are still accepted, and a dropped body frees its memory.

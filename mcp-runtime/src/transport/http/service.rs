@@ -169,7 +169,7 @@ impl HttpService {
     /// Lets a handler respond behind the CORS layer.
     pub(super) fn with_cors<B, R>(&self, request: Request<B>, handle: impl FnMut(Request<B>) -> R) -> ResponseFuture
     where
-        R: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
+        R: Future<Output = Result<HttpResponse, Rejection>> + Send + 'static,
     {
         // The layer answers preflight requests itself.
         let (parts, body) = request.into_parts();
@@ -188,11 +188,12 @@ impl HttpService {
             let service = self.authorization_service();
             return Prepared::Other(Box::pin(async move { Ok(service.respond(request).await) }));
         }
+        let handle = |request| handle(endpoint.clone(), request);
         if guard::needs_cors(&request) {
-            return Prepared::Other(self.with_cors(request, |request| handle(endpoint.clone(), request)));
+            return Prepared::Other(self.with_cors(request, handle));
         }
         if endpoint.authorization().is_some() {
-            return Prepared::Other(Box::pin(handle(endpoint.clone(), request)));
+            return Prepared::Other(Handler(handle).call(request));
         }
         let now = Instant::now();
         endpoint.sweep(now);
@@ -230,13 +231,13 @@ where
     }
 }
 
-/// A function behind the CORS layer.
+/// A function as a service.
 struct Handler<F>(F);
 
 impl<B, F, R> Service<Request<B>> for Handler<F>
 where
     F: FnMut(Request<B>) -> R,
-    R: Future<Output = Result<HttpResponse, Infallible>> + Send + 'static,
+    R: Future<Output = Result<HttpResponse, Rejection>> + Send + 'static,
 {
     type Response = HttpResponse;
     type Error = Infallible;
@@ -247,15 +248,13 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        Box::pin((self.0)(request))
+        let response = (self.0)(request);
+        Box::pin(async move { Ok(response.await.unwrap_or_else(|rejection| *rejection)) })
     }
 }
 
-async fn handle<B: RequestBody>(endpoint: Endpoint, request: Request<B>) -> Result<HttpResponse, Infallible> {
-    Ok(try_handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection))
-}
-
-async fn try_handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> Result<HttpResponse, Rejection> {
+async fn handle<B: RequestBody>(endpoint: Endpoint, request: Request<B>) -> Result<HttpResponse, Rejection> {
+    let endpoint = &endpoint;
     let (parts, body) = request.into_parts();
     let now = Instant::now();
     endpoint.sweep(now);

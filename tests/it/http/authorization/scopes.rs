@@ -17,7 +17,7 @@ use tower_service::Service as _;
 use super::{
     Journal, METADATA, Protected, Reply, Request, call, note, read_notes, server, soon, stateless, with_token,
 };
-use crate::http::request::initialize;
+use crate::{http::request::initialize, tasks::shared::slow_backend};
 
 const LEGACY: &str = "2025-03-26";
 
@@ -549,14 +549,21 @@ async fn cached_results_depend_on_the_scopes_of_the_caller() {
 /// A subscription to a task shows its result only to those who may read it.
 #[tokio::test]
 async fn notifications_about_tasks_require_the_scopes_of_their_function() {
-    for (token, is_shown) in [("ada/notes.write", true), ("ada/notes.read", false), ("eve/notes.write", false)] {
-        let server = Protected::new();
+    let cases = [("ada/notes.write", true), ("ada/notes.read", false), ("eve/notes.write", false)];
+    // With a shared backend, the task is read after the subscription has begun.
+    for (is_shared, (token, is_shown)) in [false, true].into_iter().flat_map(|shared| cases.map(|case| (shared, case)))
+    {
+        let server = if is_shared {
+            Protected::with(|server| server.backend(slow_backend()), HttpOptions::default())
+        } else {
+            Protected::new()
+        };
         let filter = json!({"notifications": {"taskIds": [create_task(&server).await]}});
         let listen = with_tasks(stateless("subscriptions/listen", &filter));
         let body = server.open(with_token(listen, token)).await.into_body();
         // The notification is sent by another task of the same thread.
         for _ in 0..100 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         server.service.graceful_shutdown(Duration::from_secs(60)).await;
         let bytes = soon(body.collect()).await.unwrap().to_bytes();

@@ -93,6 +93,7 @@ async fn every_session_is_read_again_if_any_may_have_changed() {
     let key = format!("mcp/1/session/{}", session.id);
     assert!(cluster.backend().delete(&key, RecordCondition::Always).await.unwrap());
     assert_eq!(cluster.at(0).send(&session.ping()).await.status, 200);
-    cluster.backend().publish("mcp/1/replicas", br#"session "all_changed""#.to_vec()).await.unwrap();
+    let message = br#"session {"session":"","event":"all_changed"}"#.to_vec();
+    cluster.backend().publish("mcp/1/replicas", message).await.unwrap();
     until_status(cluster.at(0), &session.ping(), 404).await;
 }

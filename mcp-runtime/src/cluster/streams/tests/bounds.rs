@@ -145,13 +145,13 @@ async fn a_response_that_was_replaced_takes_no_memory() {
 /// Messages that wait for the backend are limited like the log, and count as memory until they are stored.
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_for_the_backend_take_bounded_memory() {
-    /// A message of 10 bytes, and its header.
-    const SHORT: usize = 20;
+    /// The longest start of an entry with a message: the number has three digits.
+    const HEADER: usize = r#"{"message":{"header":{"number":100}}}"#.len() + 1;
 
     for (count, length, max, kept) in [
-        (3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * SHORT, MAX_LOGGED_MESSAGES),
+        (3 * MAX_LOGGED_MESSAGES, 10, MAX_LOGGED_MESSAGES * (HEADER + 10), MAX_LOGGED_MESSAGES),
         (40, 100_000, MAX_LOGGED_BYTES + 100_000, 10),
-        (2, MAX_LOGGED_BYTES, MAX_LOGGED_BYTES + 10, 1),
+        (2, MAX_LOGGED_BYTES, MAX_LOGGED_BYTES + HEADER, 1),
     ] {
         let backend = Arc::new(Flaky::default());
         let streams = replica(&backend, LEASE);

@@ -130,7 +130,7 @@ async fn an_owner_that_was_stopped_while_it_wrote_says_what_the_log_says() {
         yield_now().await;
     }
     let log = StreamLog::new(reader.replica.backend(), "session", stream);
-    log.complete(position, vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
+    log.complete(position, vec![Entry::Lost { line: b"lost" }.encode()], MAX_LOGGED_BYTES).await.unwrap();
     advance(LEASE + Duration::from_secs(2)).await;
     call.outbox.finish_call("too late");
     assert_eq!(messages(&mut call.response).await, [(Some(position + 1), "lost".to_owned())]);
@@ -150,7 +150,7 @@ async fn an_owner_that_others_consider_gone_says_what_they_say() {
         let slot = owner.replica.slot().unwrap();
         assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
         let log = StreamLog::new(reader.replica.backend(), "session", stream);
-        log.complete(1, vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
+        log.complete(1, vec![Entry::Lost { line: b"lost" }.encode()], MAX_LOGGED_BYTES).await.unwrap();
         backend.set_delay(outage);
         notify(&call.outbox, "too late");
         call.outbox.finish_call("response");

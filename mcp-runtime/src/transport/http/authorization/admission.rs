@@ -69,7 +69,7 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
             };
             outcome.count();
             authorization.set_unavailable(outcome == Counter::AuthenticatorUnavailable);
-            return Err(unauthenticated(authorization, endpoint, &error, parts, body, now).await);
+            return Err(unauthenticated(endpoint, &error, parts, body, now).await);
         }
     };
     authorization.set_unavailable(false);
@@ -134,7 +134,6 @@ fn check_credentials(request: &Parts) -> Result<(), AuthenticationError> {
 
 /// Responds to a request whose sender could not be identified.
 async fn unauthenticated<B: RequestBody>(
-    authorization: &Authorization,
     endpoint: &Endpoint,
     error: &AuthenticationError,
     request: Parts,
@@ -142,29 +141,17 @@ async fn unauthenticated<B: RequestBody>(
     now: Instant,
 ) -> Rejection {
     log(error, &request);
-    let mut challenges = authorization.challenges();
+    let source = Arc::new(HttpRequestSource::new(request, endpoint));
     let (status, code) = match error.kind() {
         Kind::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
         Kind::Malformed => (StatusCode::BAD_REQUEST, Some("invalid_request")),
         Kind::Invalid => (StatusCode::UNAUTHORIZED, Some("invalid_token")),
         _ => (StatusCode::UNAUTHORIZED, None),
     };
-    if error.challenges().is_empty() {
-        let with_error = |challenge: Challenge| match code {
-            Some(code) => {
-                challenge.with_parameter("error", code).with_parameter("error_description", &excerpt(error.message()))
-            }
-            None => challenge,
-        };
-        challenges = challenges.into_iter().map(with_error).collect();
-    } else {
-        challenges = error.challenges().iter().fold(challenges, merge);
-    }
-    let metadata_url = authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, &request);
     let scopes = if status == StatusCode::UNAUTHORIZED {
-        needed_scopes(endpoint, &Arc::new(HttpRequestSource::new(request, endpoint)), body, now).await
+        needed_scopes(endpoint, &source, body, now).await
     } else {
-        discard(endpoint, &request, body);
+        discard(endpoint, source.request(), body);
         Vec::new()
     };
     let mut response = response::invalid_request(status, error.message());
@@ -172,7 +159,10 @@ async fn unauthenticated<B: RequestBody>(
         let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     } else {
-        add_challenges(&mut response, challenges, &scopes, metadata_url.as_deref());
+        let description = excerpt(error.message());
+        let parameters = code.map(|code| [("error", code), ("error_description", &*description)]);
+        let parameters = parameters.as_slice().as_flattened();
+        challenge(endpoint, source.request(), &mut response, parameters, error.challenges(), &scopes);
     }
     response.headers_mut().extend(error.response_headers().clone());
     Box::new(response)
@@ -204,7 +194,7 @@ pub(in crate::transport::http) fn insufficient_scope(
 fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message: Vec<u8>) -> HttpResponse {
     let identity = response::identity(request);
     let (status, error) = match identity {
-        Some(_) => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
+        Some(_) => (StatusCode::FORBIDDEN, Some(("error", "insufficient_scope"))),
         None => (StatusCode::UNAUTHORIZED, None),
     };
     let principal = identity.map(|identity| identity.principal());
@@ -218,19 +208,8 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
         path = request.uri.path(),
         "request without sufficient scopes rejected"
     );
-    let (challenges, metadata_url) = match endpoint.authorization() {
-        Some(authorization) => (
-            authorization.challenges(),
-            authorization.metadata_url(endpoint.scheme(), &endpoint.options().path, request),
-        ),
-        None => (vec![Challenge::new("Bearer")], None),
-    };
-    let challenges = challenges.into_iter().map(|challenge| match error {
-        Some(error) => challenge.with_parameter("error", error),
-        None => challenge,
-    });
     let mut response = response::json(status, message);
-    add_challenges(&mut response, challenges.collect(), required, metadata_url.as_deref());
+    challenge(endpoint, request, &mut response, error.as_slice(), &[], required);
     response
 }
 
@@ -278,19 +257,27 @@ fn merge(mut challenges: Vec<Challenge>, added: &Challenge) -> Vec<Challenge> {
     challenges
 }
 
-/// Adds a `WWW-Authenticate` header for each challenge.
-fn add_challenges(
+/// Adds a `WWW-Authenticate` header for each challenge: the challenges of the endpoint, merged with the `added` ones. The
+/// parameters of an `error` apply if none are added.
+fn challenge(
+    endpoint: &Endpoint,
+    request: &Parts,
     response: &mut HttpResponse,
-    challenges: Vec<Challenge>,
+    error: &[(&'static str, &str)],
+    added: &[Challenge],
     scopes: &[String],
-    metadata_url: Option<&str>,
 ) {
-    for mut challenge in challenges {
-        if !scopes.is_empty() {
-            challenge = challenge.with_parameter("scope", &scopes.join(" "));
-        }
-        if let Some(url) = metadata_url {
-            challenge = challenge.with_parameter("resource_metadata", url);
+    let authorization = endpoint.authorization();
+    let challenges = authorization.map_or_else(|| vec![Challenge::new("Bearer")], Authorization::challenges);
+    let metadata_url =
+        authorization.and_then(|it| it.metadata_url(endpoint.scheme(), &endpoint.options().path, request));
+    let error = if added.is_empty() { error } else { &[] };
+    let scope = (!scopes.is_empty()).then(|| scopes.join(" "));
+    let parameters = error.iter().copied().chain(scope.as_deref().map(|scope| ("scope", scope)));
+    let parameters = parameters.chain(metadata_url.as_deref().map(|url| ("resource_metadata", url)));
+    for mut challenge in added.iter().fold(challenges, merge) {
+        for (name, value) in parameters.clone() {
+            challenge = challenge.with_parameter(name, value);
         }
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from(&challenge));
     }

@@ -37,7 +37,6 @@ const LINGER: Duration = Duration::from_secs(1);
 /// The maximum number of bytes of a rejected connection that are read and discarded.
 const LINGER_BYTES: u64 = 256 << 10;
 /// The maximum number of TLS handshakes in progress. Each occupies at most about 80 KiB.
-#[cfg(feature = "tls")]
 const MAX_HANDSHAKES: usize = 1024;
 
 /// A connection over TCP or a Unix socket: a trait object, so that the program contains hyper's code only once.
@@ -46,14 +45,12 @@ pub(super) type Stream = Box<dyn Io>;
 /// A socket that a listener accepts.
 pub(super) trait Io: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin {
     /// Returns the TCP socket, which can look at its input without removing it.
-    #[cfg(feature = "tls")]
     fn tcp(&self) -> Option<&TcpStream> {
         None
     }
 }
 
 impl Io for TcpStream {
-    #[cfg(feature = "tls")]
     fn tcp(&self) -> Option<&TcpStream> {
         Some(self)
     }
@@ -117,7 +114,6 @@ impl<S> Socket<S> {
     }
 }
 
-#[cfg(feature = "tls")]
 impl Socket {
     /// Waits for input, and returns its first byte without removing it. Returns `None` at the end of the input, and for
     /// sockets that cannot do that.
@@ -219,7 +215,6 @@ impl Sleep for RequestSleep {}
 pub(super) struct ConnectionLimit {
     /// One permit for each connection.
     pub(super) pool: Arc<Pool>,
-    #[cfg(feature = "tls")]
     handshakes: Pool,
     rejections: Arc<Semaphore>,
     /// The response to a rejected connection. It is empty if connections are encrypted.
@@ -233,7 +228,6 @@ impl ConnectionLimit {
         let rejection = || response("503 Service Unavailable", &Fault::overloaded("too many connections"));
         Self {
             pool: Arc::new(pool),
-            #[cfg(feature = "tls")]
             handshakes: Pool::new(Resource::Handshakes, MAX_HANDSHAKES, max_peer_share),
             rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
             rejection: if is_tls { Bytes::new() } else { rejection().into() },
@@ -257,7 +251,6 @@ impl ConnectionLimit {
 
     /// Returns the permit for the handshake of a connection that was admitted. Returns `None` if too many are in progress,
     /// over all peers or of this peer.
-    #[cfg(feature = "tls")]
     pub(super) fn admit_handshake(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         let permit = self.handshakes.try_acquire(peer, 1);
         if permit.is_none() {

@@ -8,7 +8,7 @@ use super::connection::Stream;
 #[cfg(feature = "tls")]
 use super::tls::Certificate;
 #[cfg(unix)]
-use super::unix::SocketListener;
+use super::unix::{self, SocketFile};
 use crate::transport::http::{options::HttpAddress, peers::Remote};
 #[cfg(feature = "tls")]
 use std::{path::PathBuf, sync::Arc};
@@ -47,8 +47,9 @@ pub struct Listener {
 #[derive(Debug)]
 enum Acceptor {
     Tcp(TcpListener),
+    /// The file is removed before connections are refused. `None` if the caller has created it.
     #[cfg(unix)]
-    Unix(SocketListener),
+    Unix(Option<SocketFile>, UnixListener),
 }
 
 impl From<TcpListener> for Listener {
@@ -60,7 +61,7 @@ impl From<TcpListener> for Listener {
 #[cfg(unix)]
 impl From<UnixListener> for Listener {
     fn from(listener: UnixListener) -> Self {
-        Self::new(Acceptor::Unix(listener.into()))
+        Self::new(Acceptor::Unix(None, listener))
     }
 }
 
@@ -92,7 +93,9 @@ impl Listener {
         let bound = match address {
             HttpAddress::Tcp(address) => TcpListener::bind(address).await.map(Acceptor::Tcp),
             #[cfg(unix)]
-            HttpAddress::Unix(path) => SocketListener::bind(path, socket_mode).await.map(Acceptor::Unix),
+            HttpAddress::Unix(path) => {
+                unix::bind(path, socket_mode).await.map(|(file, listener)| Acceptor::Unix(Some(file), listener))
+            }
             #[cfg(not(unix))]
             HttpAddress::Unix(_) => {
                 Err(io::Error::new(io::ErrorKind::Unsupported, "this platform does not support Unix sockets"))
@@ -127,7 +130,7 @@ impl Listener {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> io::Result<Self> {
         #[cfg(unix)]
-        if let Acceptor::Unix(_) = self.acceptor {
+        if let Acceptor::Unix(..) = self.acceptor {
             let why = "TLS is not supported on a Unix socket: its connections do not leave the machine";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
@@ -161,7 +164,13 @@ impl Listener {
         match &self.acceptor {
             Acceptor::Tcp(listener) => listener.local_addr().map(HttpAddress::Tcp),
             #[cfg(unix)]
-            Acceptor::Unix(listener) => listener.path().map(HttpAddress::Unix),
+            Acceptor::Unix(Some(file), _) => Ok(HttpAddress::Unix(file.path.clone())),
+            #[cfg(unix)]
+            Acceptor::Unix(None, listener) => {
+                let address = listener.local_addr()?;
+                let path = address.as_pathname().ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Ok(HttpAddress::Unix(path.to_owned()))
+            }
         }
     }
 
@@ -175,8 +184,8 @@ impl Listener {
                 Ok((Box::new(stream), Remote::Address(address)))
             }
             #[cfg(unix)]
-            Acceptor::Unix(socket) => {
-                let (stream, _) = socket.listener.accept().await?;
+            Acceptor::Unix(_, listener) => {
+                let (stream, _) = listener.accept().await?;
                 let remote = stream.peer_cred().map_or(Remote::Unknown, |peer| Remote::User(peer.uid()));
                 Ok((Box::new(stream), remote))
             }

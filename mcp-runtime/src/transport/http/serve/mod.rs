@@ -41,7 +41,7 @@ use crate::{
         self,
         http::{
             authorization::AuthorizationService,
-            legacy::LegacyService,
+            legacy::LegacySessions,
             options::{ListenerOptions, MAX_HEADERS},
             peers::{PeerPermit, Remote},
             response::{self, HttpResponse},
@@ -299,8 +299,8 @@ impl Router {
                 Ok(response::health(endpoint.unready().await, endpoint.authenticator_state()))
             }));
         }
-        if self.options.legacy_sse && LegacyService::serves(path) {
-            let handle = |request| LegacyService::new(endpoint.clone(), legacy.clone()).respond(request);
+        if self.options.legacy_sse && LegacySessions::serves(path) {
+            let handle = |request| legacy.clone().respond(endpoint.clone(), request);
             return Prepared::Other(self.service.with_cors(request, handle));
         }
         let why = format!("path not found: the MCP endpoint is `{}`", endpoint.options().path);

@@ -42,11 +42,8 @@ pub(super) struct Certificate {
     loaded: Mutex<Loaded>,
 }
 
-#[derive(Debug)]
-struct Files {
-    certificate: PathBuf,
-    key: PathBuf,
-}
+/// The paths of the certificate and of its private key.
+type Files = [PathBuf; 2];
 
 /// The certificate and the key from the last valid files.
 #[derive(Debug)]
@@ -69,9 +66,9 @@ impl Certificate {
     /// another certificate.
     pub(super) fn open(certificate: PathBuf, key: PathBuf) -> io::Result<Self> {
         // The files must be found later even if the program changes its current directory.
-        let files = Files { certificate: std::path::absolute(certificate)?, key: std::path::absolute(key)? };
-        let contents = files.read()?;
-        let loaded = Loaded { config: files.load(&contents)?, hash: hash(&contents), checked_at: Instant::now() };
+        let files = [std::path::absolute(certificate)?, std::path::absolute(key)?];
+        let contents = read(&files)?;
+        let loaded = Loaded { config: load(&files, &contents)?, hash: hash(&contents), checked_at: Instant::now() };
         Ok(Self { loaded: Mutex::new(loaded), files })
     }
 
@@ -97,10 +94,10 @@ impl Certificate {
     /// Reads the files, and uses them if they have changed. Keeps the earlier certificate if they are invalid, as they
     /// may be between the replacement of one and of the other.
     fn reload(&self) {
-        let reloaded = self.files.read().and_then(|contents| {
+        let reloaded = read(&self.files).and_then(|contents| {
             let hash = hash(&contents);
             let is_unchanged = self.loaded.lock().hash == hash;
-            Ok(if is_unchanged { None } else { Some((self.files.load(&contents)?, hash)) })
+            Ok(if is_unchanged { None } else { Some((load(&self.files, &contents)?, hash)) })
         });
         match reloaded {
             Ok(None) => {}
@@ -146,50 +143,48 @@ pub(super) fn is_http2(stream: &TlsStream<Socket>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
-impl Files {
-    fn read(&self) -> io::Result<Contents> {
-        Ok([read("certificate", &self.certificate)?, read("private key", &self.key)?])
-    }
-
-    fn load(&self, [chain, key_text]: &Contents) -> io::Result<Arc<ServerConfig>> {
-        let (certificate, key) = (self.certificate.display(), self.key.display());
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
-            .collect::<Result<_, _>>()
-            .map_err(|error| invalid(format!("`{certificate}` is not valid PEM: {error}")))?;
-        if chain.is_empty() {
-            return Err(invalid(format!(
-                "`{certificate}` contains no certificate\n\
-                 help: the file must be PEM: the certificate of the server, then those of intermediate authorities"
-            )));
-        }
-        if memchr::memmem::find(key_text, b"ENCRYPTED").is_some() {
-            return Err(invalid(format!(
-                "the private key in `{key}` is encrypted\n\
-                 help: write a key without a passphrase with `openssl pkey -in {key} -out FILE`, and restrict who may read it"
-            )));
-        }
-        let key_der = PrivateKeyDer::from_pem_slice(key_text).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound => invalid(format!(
-                "`{key}` contains no private key\nhelp: the file must be PEM, such as `-----BEGIN PRIVATE KEY-----`"
-            )),
-            error => invalid(format!("`{key}` is not valid PEM: {error}")),
-        })?;
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map(|builder| builder.with_no_client_auth())
-            .and_then(|builder| builder.with_single_cert(chain, key_der));
-        let mut config = config.map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => invalid(format!(
-                "the private key in `{key}` does not belong to the first certificate in `{certificate}`"
-            )),
-            error => invalid(format!("cannot use the certificate in `{certificate}` with the key in `{key}`: {error}")),
-        })?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        Ok(Arc::new(config))
-    }
+fn read([certificate, key]: &Files) -> io::Result<Contents> {
+    Ok([read_file("certificate", certificate)?, read_file("private key", key)?])
 }
 
-fn read(what: &str, path: &Path) -> io::Result<Vec<u8>> {
+fn load(files: &Files, [chain, key_text]: &Contents) -> io::Result<Arc<ServerConfig>> {
+    let [certificate, key] = files.each_ref().map(|file| file.display());
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+        .collect::<Result<_, _>>()
+        .map_err(|error| invalid(format!("`{certificate}` is not valid PEM: {error}")))?;
+    if chain.is_empty() {
+        return Err(invalid(format!(
+            "`{certificate}` contains no certificate\n\
+             help: the file must be PEM: the certificate of the server, then those of intermediate authorities"
+        )));
+    }
+    if memchr::memmem::find(key_text, b"ENCRYPTED").is_some() {
+        return Err(invalid(format!(
+            "the private key in `{key}` is encrypted\n\
+             help: write a key without a passphrase with `openssl pkey -in {key} -out FILE`, and restrict who may read it"
+        )));
+    }
+    let key_der = PrivateKeyDer::from_pem_slice(key_text).map_err(|error| match error {
+        rustls::pki_types::pem::Error::NoItemsFound => invalid(format!(
+            "`{key}` contains no private key\nhelp: the file must be PEM, such as `-----BEGIN PRIVATE KEY-----`"
+        )),
+        error => invalid(format!("`{key}` is not valid PEM: {error}")),
+    })?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map(|builder| builder.with_no_client_auth())
+        .and_then(|builder| builder.with_single_cert(chain, key_der));
+    let mut config = config.map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            invalid(format!("the private key in `{key}` does not belong to the first certificate in `{certificate}`"))
+        }
+        error => invalid(format!("cannot use the certificate in `{certificate}` with the key in `{key}`: {error}")),
+    })?;
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    Ok(Arc::new(config))
+}
+
+fn read_file(what: &str, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| match file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)? {
         length if length as u64 > MAX_FILE_BYTES => Err(invalid("it is larger than 1 MiB".to_owned())),

@@ -14,64 +14,33 @@ use crate::replace_file::lock_directory;
 /// The maximum number of connections that wait to be accepted, as for TCP.
 const BACKLOG: u32 = 1024;
 
-/// A listening socket.
-#[derive(Debug)]
-pub(super) struct SocketListener {
-    // Declared first, so that the file is removed before connections are refused. `None` if the caller has created it.
-    file: Option<SocketFile>,
-    pub(super) listener: UnixListener,
-}
-
 /// The file of a socket. Removes it when dropped, unless another file has taken its place.
 #[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
+pub(super) struct SocketFile {
+    pub(super) path: PathBuf,
     /// The device and the inode.
     id: (u64, u64),
 }
 
-impl SocketListener {
-    /// Creates a socket file with these permissions, and listens on it.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if another server listens on the path, if the path is a file of another kind, or if the socket
-    /// cannot be created.
-    pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
-        // The file must be found at the end even if the program changes its current directory.
-        let path = std::path::absolute(path)?;
-        // Locked if that is possible, so that the socket of a server that is just starting is not taken for a stale one.
-        let to_lock = path.clone();
-        let _lock = tokio::task::spawn_blocking(move || lock_directory(&to_lock)).await;
-        remove_stale(&path).await?;
-        let socket = UnixSocket::new_stream()?;
-        socket.bind(&path)?;
-        let file = SocketFile { id: id(&path)?, path };
-        // Connections are refused until the socket listens, so none is possible before the permissions are set.
-        fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
-        Ok(Self { listener: socket.listen(BACKLOG)?, file: Some(file) })
-    }
-
-    /// Returns the path of the file.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the socket has none.
-    pub(super) fn path(&self) -> io::Result<PathBuf> {
-        match &self.file {
-            Some(file) => Ok(file.path.clone()),
-            None => {
-                let address = self.listener.local_addr()?;
-                address.as_pathname().map(Path::to_owned).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-            }
-        }
-    }
-}
-
-impl From<UnixListener> for SocketListener {
-    fn from(listener: UnixListener) -> Self {
-        Self { file: None, listener }
-    }
+/// Creates a socket file with these permissions, and listens on it.
+///
+/// # Errors
+///
+/// Returns an error if another server listens on the path, if the path is a file of another kind, or if the socket
+/// cannot be created.
+pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<(SocketFile, UnixListener)> {
+    // The file must be found at the end even if the program changes its current directory.
+    let path = std::path::absolute(path)?;
+    // Locked if that is possible, so that the socket of a server that is just starting is not taken for a stale one.
+    let to_lock = path.clone();
+    let _lock = tokio::task::spawn_blocking(move || lock_directory(&to_lock)).await;
+    remove_stale(&path).await?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(&path)?;
+    let file = SocketFile { id: id(&path)?, path };
+    // Connections are refused until the socket listens, so none is possible before the permissions are set.
+    fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
+    Ok((file, socket.listen(BACKLOG)?))
 }
 
 impl Drop for SocketFile {
@@ -121,8 +90,8 @@ mod tests {
             let bind = || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
                 barrier.wait();
-                let bound = runtime.block_on(SocketListener::bind(&path, 0o600)).ok();
-                bound.map(|listener| (runtime, listener))
+                let bound = runtime.block_on(super::bind(&path, 0o600)).ok();
+                bound.map(|bound| (runtime, bound))
             };
             let listening: Vec<_> = thread::scope(|scope| {
                 let servers: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
@@ -149,10 +118,10 @@ mod tests {
         while let Ok(stream) = UnixStream::connect(&busy).await {
             waiting.push(stream);
         }
-        let error = SocketListener::bind(&busy, 0o600).await.unwrap_err();
+        let error = bind(&busy, 0o600).await.unwrap_err();
         assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::AddrInUse, "another server listens on it"));
         let refused = UnixStream::connect(&datagrams).await.unwrap_err();
-        let error = SocketListener::bind(&datagrams, 0o600).await.unwrap_err();
+        let error = bind(&datagrams, 0o600).await.unwrap_err();
         assert_eq!(error.raw_os_error(), refused.raw_os_error());
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -111,13 +111,11 @@ impl LocalSessions {
     }
 
     /// Returns the session with this id, without checking the principal.
-    #[cfg(feature = "cluster")]
     pub(crate) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
         self.table(id).get(id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Returns all sessions with their ids.
-    #[cfg(feature = "cluster")]
     pub(crate) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
         self.map_all(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session)))
     }

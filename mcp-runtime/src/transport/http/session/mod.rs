@@ -5,7 +5,6 @@
 mod directory;
 mod local;
 
-#[cfg_attr(not(feature = "cluster"), allow(unused_imports, reason = "only `cluster` shares sessions"))]
 pub(crate) use self::{
     directory::{Lookup, SessionFuture, Sessions, SharedSessions},
     local::{LocalSessions, new_id, too_many_sessions},
@@ -87,7 +86,6 @@ pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
 
     /// Deletes what this process has stored for the session, which has ended for all processes.
-    #[cfg(feature = "cluster")]
     fn session_ended(&self);
 }
 
@@ -130,7 +128,6 @@ impl HttpSession {
     }
 
     /// Deletes what this process has stored for other processes. They have been told that the session has ended.
-    #[cfg(feature = "cluster")]
     pub(crate) fn ended_everywhere(&self) {
         if let Some(shared) = &self.shared {
             shared.session_ended();

@@ -17,7 +17,6 @@ use crate::stdx::debug;
 pub(crate) const GENERAL: u64 = 0;
 
 /// An item that a response receives from a stream.
-#[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
 #[derive(Debug)]
 pub(crate) enum StreamItem {
     /// The stream exists, so the client can resume it.
@@ -32,7 +31,6 @@ pub(crate) enum StreamItem {
     End,
 }
 
-#[cfg(feature = "cluster")]
 impl StreamItem {
     /// Returns the length of the message.
     pub(crate) fn len(&self) -> usize {
