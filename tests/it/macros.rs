@@ -327,7 +327,7 @@ fn constraints_become_rules() {
         ("limit", &[Rule::Minimum(Integer(1)), Rule::Maximum(Integer(100))]),
         ("more", &[Rule::Minimum(Integer(-2)), Rule::ExclusiveMaximum(Integer(9))]),
         ("offset", &[]),
-        ("as", &[Rule::Format("uuid"), Rule::Header("As")]),
+        ("as", &[Rule::Format("uuid"), Rule::Extension("x-mcp-header", "As")]),
         ("pair", &[Rule::MinLength(2), Rule::MaxLength(2)]),
         ("weight", &[Rule::Minimum(Float(0.5))]),
     ] {

@@ -294,11 +294,28 @@ async fn a_connection_over_which_nothing_arrives_is_replaced() {
         let mut subscription = redis.subscribe("news").await.unwrap();
         heard(&redis, &mut subscription).await;
         proxy.silence(true);
+        let unconfirmed = timeout(Duration::from_millis(100), redis.subscribe("other")).await;
+        assert!(unconfirmed.is_err(), "messages could be lost until the server has confirmed a subscription");
         assert_eq!(soon(subscription.next()).await, Some(TopicEvent::Missed));
         heard(&redis, &mut subscription).await;
         proxy.silence(false);
         fails(&redis).await;
         recovers(&redis).await;
+    }
+}
+
+/// A server without memory for more deletes records.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_listed_without_the_records_that_the_server_has_evicted() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = server.connect().await;
+        for name in ["group:1", "group:2", "group:3"] {
+            redis.set(name, RecordCondition::Absent, Vec::new(), MINUTE).await.unwrap();
+        }
+        assert_eq!(server.command("EVAL \"return redis.call('DEL', redis.call('KEYS', '*:1')[1])\" 0").await, ":1");
+        let listed = redis.list("group", None, 2).await.unwrap();
+        assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["2", "3"]);
     }
 }
 

@@ -3,12 +3,20 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_runtime::{
-    Completions, Fault, Json, PromptMessage, Resource, Revision,
+    Completions, Context, Fault, Json, PromptMessage, Resource, Revision,
+    ask::ListRoots,
     layers::{Call, CallStatus, Layer, Next, Outcome, from_fn},
+    tool,
 };
 use serde_json::{Map, Value, json};
 
 use super::{Events, Watch, instead, server, text};
+
+/// Ask a client that answers no questions.
+#[tool]
+async fn asks(ctx: &Context) -> Result<(), Fault> {
+    ctx.ask(ListRoots).await.map(drop)
+}
 
 #[tokio::test]
 async fn layers_see_every_kind_of_outcome() {
@@ -17,6 +25,13 @@ async fn layers_see_every_kind_of_outcome() {
         ("tools/call", json!({"name": "fails"}), CallStatus::ToolError, Some("password=hunter2"), None),
         ("tools/call", json!({"name": "refuses"}), CallStatus::ToolError, None, None),
         ("tools/call", json!({"name": "faults"}), CallStatus::Fault, None, Some("out of paper")),
+        (
+            "tools/call",
+            json!({"name": "asks"}),
+            CallStatus::ToolError,
+            None,
+            Some("the client has not declared the capability `roots`"),
+        ),
         ("tools/call", json!({"name": "panics"}), CallStatus::Fault, None, Some("`panics` failed: internal error")),
         ("tools/call", json!({"name": "double"}), CallStatus::ToolError, None, None),
         ("resources/read", json!({"uri": "pages://0"}), CallStatus::Fault, Some("password=hunter2"), None),
@@ -42,7 +57,8 @@ async fn layers_see_every_kind_of_outcome() {
                 outcome
             }
         });
-        let _ = server.layer(layer).test_client(Revision::V2025_11_25).request(method, params.clone()).await;
+        let _ =
+            server.with::<asks>().layer(layer).test_client(Revision::V2025_11_25).request(method, params.clone()).await;
         let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
         let has_json = params["name"] == "refuses" || params["name"] == "double" && params.get("arguments").is_some();
         assert_eq!(*seen.lock().unwrap(), Some((status, owned(failure), owned(fault), has_json)), "{params}");
