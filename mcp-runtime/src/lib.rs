@@ -145,17 +145,14 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
-// Code that only some features use is dead without them, so that only builds with all features look for dead code.
+// Code that only some features use is dead without them, so that only builds with all features look for dead code. These
+// features enable all others.
 #![cfg_attr(
     not(all(
-        feature = "ask",
-        feature = "backend",
         feature = "cache",
         feature = "cluster",
-        feature = "http",
         feature = "log",
         feature = "rate-limit",
-        feature = "sealed-state",
         feature = "skills",
         feature = "tasks",
         feature = "testing",

@@ -11,6 +11,7 @@ pub use check::{Checker, Violation, decoding_violation, nearest};
 #[doc(hidden)]
 pub use check::{is_date, is_date_time};
 pub use generate::{
-    Keyword, Property, SchemaProfile, generator, input, is_object, listed, output, output_generator, whole_input, wrap,
+    Bound, Keyword, Property, SchemaProfile, generator, input, is_object, listed, output, output_generator,
+    whole_input, wrap,
 };
 pub use schema::SchemaError;

@@ -135,7 +135,7 @@ pub(super) fn rule(rule: &Rule, private: &TokenStream) -> TokenStream {
         Rule::Pattern(pattern) => ("Pattern", pattern.to_token_stream()),
         Rule::Format(format) => ("Format", format.to_token_stream()),
         Rule::Examples(examples) => ("Examples", slice(examples)),
-        Rule::Header(header) => ("Header", header.to_token_stream()),
+        Rule::Header(header) => ("Extension", quote_spanned!(here()=> "x-mcp-header", #header)),
     };
     let name = proc_macro2::Ident::new(name, here());
     quote_spanned!(here()=> #private::Rule::#name(#value))

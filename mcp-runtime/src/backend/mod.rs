@@ -21,24 +21,22 @@ mod timing;
 #[cfg(feature = "backend")]
 mod topics;
 
+#[cfg(feature = "backend")]
+pub use self::{
+    logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
+    memory_backend::MemoryBackend,
+    memory_records::MemoryRecords,
+    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
+    topics::{TopicEvent, TopicSender, TopicSubscription, Topics},
+};
 #[cfg(feature = "cluster")]
 pub use connector::BackendConnector;
 #[cfg(feature = "cluster")]
 pub(crate) use connector::MeasuredBackend;
 pub use error::{BackendError, BackendFuture};
-#[cfg(feature = "backend")]
-pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
-#[cfg(feature = "backend")]
-pub use memory_backend::MemoryBackend;
-#[cfg(feature = "backend")]
-pub use memory_records::MemoryRecords;
-#[cfg(feature = "backend")]
-pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
 #[cfg(feature = "backend")]
 pub(crate) use timing::{Availability, BACKEND_TIMEOUT, BackendClock, Backoff, CircuitBreaker, with_timeout};
-#[cfg(feature = "backend")]
-pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 #[cfg(feature = "cluster")]
 pub(crate) use {logs::forward_logs, records::forward_records, topics::forward_topics};
 

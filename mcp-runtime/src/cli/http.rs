@@ -79,17 +79,14 @@ impl HttpArguments {
             "--trusted-proxies" => {
                 let proxies = words.value(word, "a list of networks, such as 10.0.0.0/8")?;
                 self.options = std::mem::take(&mut self.options).trusted_proxies(&proxies);
-                self.check_options(word)?;
             }
             "--allow-host" => {
                 let host = words.value(word, "a host, such as mcp.example.com")?;
                 self.options = std::mem::take(&mut self.options).allow_host(host);
-                self.check_options(word)?;
             }
             "--allow-origin" => {
                 let origin = words.value(word, "an origin, such as https://app.example.com")?;
                 self.options = std::mem::take(&mut self.options).allow_origin(origin);
-                self.check_options(word)?;
             }
             "--drain-delay" => {
                 let delay = parse_seconds(word, &words.value(word, "a number of seconds")?)?;
@@ -98,7 +95,7 @@ impl HttpArguments {
             "--legacy-sse" => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
             _ => return Err(format!("unknown option `{word}`")),
         }
-        Ok(None)
+        self.options.problem().map_or(Ok(None), |problem| Err(format!("`{word}`: {problem}")))
     }
 
     /// Checks that the options agree with each other and with the address.
@@ -119,11 +116,6 @@ impl HttpArguments {
             _ => return Ok(()),
         };
         Err(format!("`--tls-{given}` requires `--tls-{missing}`\nhelp: add `--tls-{missing} <PATH>`"))
-    }
-
-    /// Checks the options after the option `word` has set one.
-    fn check_options(&self, word: &str) -> Result<(), String> {
-        self.options.problem().map_or(Ok(()), |problem| Err(format!("`{word}`: {problem}")))
     }
 
     /// Checks that no option was given, since the program does not serve HTTP.

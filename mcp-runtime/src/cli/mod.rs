@@ -145,11 +145,9 @@ impl Program {
             Mode::List => stdio.print(&show::list(server.engine())),
             Mode::Schema => stdio.print(&show::schema(&server).await),
             Mode::Call { name, arguments } => {
-                let output = show::call(&server, &name, &arguments).await.map_err(Failure::new)?;
-                stdio.print(&output.text);
-                if output.failed {
-                    return Ok(ExitCode::FAILURE);
-                }
+                let (text, exit_code) = show::call(&server, &name, &arguments).await.map_err(Failure::new)?;
+                stdio.print(&text);
+                return Ok(exit_code);
             }
             #[cfg(feature = "http")]
             Mode::Http(ref address) => {

@@ -1,6 +1,6 @@
 //! The output of `--list`, `--schema` and `--call`, and the text for users who start the server in a terminal.
 
-use std::{fmt::Write as _, future::poll_fn, sync::Arc, time::Instant};
+use std::{fmt::Write as _, future::poll_fn, process::ExitCode, sync::Arc, time::Instant};
 
 use serde_json::{Value, json, value::RawValue};
 
@@ -92,18 +92,13 @@ pub(super) async fn schema(server: &BuiltServer) -> String {
     format!("{all:#}\n")
 }
 
-/// The messages of a call, as text.
-pub(super) struct CallOutput {
-    pub(super) text: String,
-    pub(super) failed: bool,
-}
-
-/// Calls a tool and returns the request and the response, as they are sent.
+/// Calls a tool. Returns the request and the response, as they are sent, and the exit code of the program, which shows
+/// whether the call has failed.
 ///
 /// # Errors
 ///
 /// Returns an error if `arguments` is not JSON.
-pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, String> {
+pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<(String, ExitCode), String> {
     // JSON has line breaks only between its tokens, and a message is a line.
     let arguments = arguments.replace(['\r', '\n'], " ");
     // Unchanged text, because a `Value` cannot represent every number.
@@ -118,7 +113,7 @@ pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> R
     let text = std::iter::once(format!("-> {request}\n")).chain(lines).collect();
     let response: Value = output.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let failed = response.get("error").is_some() || response["result"]["isError"] == true;
-    Ok(CallOutput { text, failed })
+    Ok((text, if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
 }
 
 /// Returns the text that explains how to connect a client, for users who start the server in a terminal.

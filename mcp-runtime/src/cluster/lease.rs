@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until, timeout, timeout_at},
@@ -119,11 +118,10 @@ const KEY: &str = "mcp/1/server";
 const MAX_NAME_ATTEMPTS: usize = 4;
 
 /// The name of this server, which is the value of the record, and its previous names.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct ServerName {
     pub(crate) name: String,
     /// The names of servers with which this one may share a backend.
-    #[serde(skip)]
     pub(crate) former: Vec<String>,
 }
 
@@ -138,12 +136,10 @@ impl ServerName {
     pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<String, BackendError> {
         for _ in 0..MAX_NAME_ATTEMPTS {
             if let Some(record) = with_timeout(backend.get(KEY)).await? {
-                let Ok(Self { name, .. }) = serde_json::from_slice(&record.value) else {
-                    return Err(BackendError::Unavailable(format!("the record `{KEY}` is malformed")));
-                };
-                return Ok(name);
+                return Ok(String::from_utf8_lossy(&record.value).into_owned());
             }
-            if with_timeout(backend.set(KEY, RecordCondition::Absent, self.encode(), ttl)).await?.is_some() {
+            let name = self.name.clone().into_bytes();
+            if with_timeout(backend.set(KEY, RecordCondition::Absent, name, ttl)).await?.is_some() {
                 return Ok(self.name.clone());
             }
         }
@@ -154,7 +150,7 @@ impl ServerName {
     pub(super) async fn renew(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<(), BackendError> {
         // The record of a former name expires when the last process with that name has ended.
         if self.former.is_empty() || self.claim(backend, ttl).await? == self.name {
-            with_timeout(backend.set(KEY, RecordCondition::Always, self.encode(), ttl)).await?;
+            with_timeout(backend.set(KEY, RecordCondition::Always, self.name.clone().into_bytes(), ttl)).await?;
         }
         Ok(())
     }
@@ -168,11 +164,6 @@ impl ServerName {
              help: give each server a key prefix of its own, such as `Redis::builder(url).prefix(\"{name}:\")`; if the \
              server was renamed, add `.renamed_from(\"{other}\")`"
         )
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        // Text can always be encoded.
-        serde_json::to_vec(self).unwrap_or_default()
     }
 }
 

@@ -5,7 +5,7 @@
 //! must be found in a record as well, and is read again when a replica [missed](crate::engine::ReplicaHandler::missed)
 //! messages.
 //!
-//! The engine meets this module as its [`Replicas`], and HTTP as [`SharedSessions`](crate::transport::http::session).
+//! The engine meets this module as its [`Replicas`], and HTTP as [`Sessions`](crate::transport::http::session).
 //! Neither names anything of it: the server connects them.
 //!
 //! - The member and the bus, messages between replicas by kind: [`replica`], with its [`lease`], and the probe of the
@@ -120,9 +120,13 @@ impl Cluster {
 
     /// Returns the sessions of an endpoint of the server, which every process can use.
     #[cfg(feature = "http")]
-    pub(crate) fn sessions(&self, engine: &Arc<Engine>, local: Arc<LocalSessions>, options: &HttpOptions) -> Sessions {
-        let shared = sessions::ReplicaSessions::new(&self.replica, engine, &local, options);
-        Sessions::new(local, Some(shared))
+    pub(crate) fn sessions(
+        &self,
+        engine: &Arc<Engine>,
+        local: &Arc<LocalSessions>,
+        options: &HttpOptions,
+    ) -> Arc<dyn Sessions> {
+        sessions::ReplicaSessions::new(&self.replica, engine, local, options)
     }
 }
 

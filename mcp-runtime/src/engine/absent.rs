@@ -52,7 +52,6 @@ pub(super) mod tasks {
         },
         error::Fault,
         handler::Function,
-        telemetry::SharedTelemetry,
     };
 
     /// The tasks of a server, which has none.
@@ -60,13 +59,7 @@ pub(super) mod tasks {
     pub(crate) struct Tasks;
 
     impl Tasks {
-        pub(in crate::engine) fn new(
-            _: ServerBackend,
-            _: Option<Arc<dyn Replicas>>,
-            _: Limits,
-            _: &str,
-            _: Option<SharedTelemetry>,
-        ) -> Self {
+        pub(in crate::engine) fn new(_: ServerBackend, _: Option<Arc<dyn Replicas>>, _: Limits, _: &str) -> Self {
             Self
         }
 

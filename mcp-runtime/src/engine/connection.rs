@@ -72,7 +72,8 @@ impl RequestIds {
 impl Connection {
     /// Creates a connection on which a session may be opened. The session ends with the connection.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        let connection = Self::without_session(Instant::now(), engine, false);
+        let mut connection = Self::for_exchange(Instant::now(), engine);
+        connection.context.is_single_exchange = false;
         connection.context.outbox.open_reader();
         connection
     }
@@ -91,13 +92,6 @@ impl Connection {
         if let Some(session) = self.context.session.get().filter(|_| !self.context.is_single_exchange) {
             session.end();
         }
-    }
-
-    pub(super) fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
-        let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
-        let context = ConnectionContext::new(now, engine, Arc::default(), flow, outbox);
-        Self { context: ConnectionContext { is_single_exchange, ..context } }
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
@@ -214,14 +208,15 @@ impl Connection {
     /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
     /// that belong to no request.
     pub(crate) fn for_exchange(now: Instant, engine: Arc<Engine>) -> Self {
-        Self::without_session(now, engine, true)
+        let outbox = Arc::new(Outbox::new(Arc::new(FlowControl::new(&engine.profile.limits.rates))));
+        let context = ConnectionContext::new(now, engine, Arc::default(), outbox);
+        Self { context: ConnectionContext { is_single_exchange: true, ..context } }
     }
 
     /// Creates a connection for a single exchange of an open session, with its own outbox.
     pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
-        let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
-        let context = ConnectionContext::new(now, engine, in_flight, flow, outbox);
+        let outbox = Arc::new(Outbox::new(Arc::clone(&session.outbox.flow)));
+        let context = ConnectionContext::new(now, engine, Arc::clone(&session.in_flight), outbox);
         let session = OnceLock::from(session);
         Self { context: ConnectionContext { session, is_single_exchange: true, ..context } }
     }

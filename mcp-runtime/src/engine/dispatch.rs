@@ -14,7 +14,7 @@ use super::{
     pending_requests::{decode_progress, decode_response},
     replicas::SessionMessage,
     request::{
-        context::{ConnectionContext, RequestContext, RequestDialect},
+        context::{ConnectionContext, RequestContext},
         operation::{Ending, Operation},
         params::{Method, Params},
         source::check_scopes,
@@ -26,7 +26,7 @@ use crate::{
     auth::Scopes,
     error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, MAX_ID_BYTES, Malformed, Message, RawJson, ResponseBody, raw},
-    registry::{ListKind, Registry},
+    registry::ListKind,
     revision::{self, Dialect, Feature},
 };
 
@@ -62,16 +62,15 @@ impl Connection {
         let operation = Operation::start(&self.context, &message.method, &params, None);
         let _entered = operation.enter();
         let source = self.context.source.as_deref();
-        let determined = RequestDialect::of_notification(self.session_dialect(), source, &params);
-        let dialect = determined.as_ref().ok().map(|determined| determined.dialect);
+        let determined = params.notification_dialect(self.session_dialect(), source);
+        let dialect = determined.as_ref().ok().copied();
         if let Some(dialect) = dialect {
             operation.set_dialect(dialect);
         }
         let registry = self.context.engine.registry();
-        let fallback = RequestDialect { dialect: self.default_dialect(), level: None };
         let request = RequestContext {
             connection: &self.context,
-            dialect: determined.as_ref().unwrap_or(&fallback),
+            dialect: dialect.unwrap_or_else(|| self.default_dialect()),
             params: &params,
             id: &Id::of_notification(),
             batch: None,
@@ -80,7 +79,7 @@ impl Connection {
         };
         // To a sender that does not see it, the method does not exist.
         let called = if registry.methods.get(&message.method).is_some_and(|method| request.visible_to().sees(method)) {
-            determined.and_then(|dialect| self.notify_method(&message.method, &params, &registry, &operation, dialect))
+            determined.and_then(|_| self.notify_method(&message.method, &request))
         } else {
             notify(&self.context, &message.method, &params);
             Ok(())
@@ -104,35 +103,25 @@ impl Connection {
     /// # Errors
     ///
     /// Returns the fault with which the call was rejected.
-    fn notify_method(
-        &self,
-        method: &str,
-        params: &Params<'_>,
-        registry: &Arc<Registry>,
-        operation: &Operation,
-        dialect: RequestDialect,
-    ) -> Result<(), Fault> {
-        let ConnectionContext { engine, session, in_flight, flow, outbox, .. } = &self.context;
+    fn notify_method(&self, method: &str, request: &RequestContext<'_>) -> Result<(), Fault> {
+        let ConnectionContext { engine, session, in_flight, outbox, .. } = &self.context;
         let outbox = match session.get() {
             Some(session) => Arc::clone(&session.outbox),
             None if self.context.is_single_exchange => {
-                let outbox = Outbox::new(Arc::clone(flow));
+                let outbox = Outbox::new(Arc::clone(&outbox.flow));
                 outbox.close();
                 Arc::new(outbox)
             }
             None => Arc::clone(outbox),
         };
-        let (engine, in_flight, flow) = (Arc::clone(engine), Arc::clone(in_flight), Arc::clone(flow));
         let connection = &ConnectionContext {
             session: session.clone(),
             source: self.context.source.clone(),
             is_single_exchange: self.context.is_single_exchange,
             is_stdio: self.context.is_stdio,
-            ..ConnectionContext::new(self.time(), engine, in_flight, flow, outbox)
+            ..ConnectionContext::new(self.time(), Arc::clone(engine), Arc::clone(in_flight), outbox)
         };
-        let (id, batch) = (&Id::of_notification(), None);
-        let request = RequestContext { connection, dialect: &dialect, params, id, batch, registry, operation };
-        entries::call_method(method, &request, &mut Vec::new())
+        entries::call_method(method, &RequestContext { connection, ..*request }, &mut Vec::new())
     }
 
     /// Passes a response to the call that waits for it, here or on another replica.
@@ -158,9 +147,9 @@ impl Connection {
             _ => return Scopes::default(),
         };
         let params = Params::read(message.params.as_ref());
-        let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
-        let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
-        let (params, id, dialect, registry) = (&params, &id, &dialect, &registry);
+        let dialect = params.dialect(self.session_dialect(), None, &message.method);
+        let dialect = dialect.unwrap_or_else(|_| self.default_dialect());
+        let (params, id, registry) = (&params, &id, &registry);
         let (batch, operation) = (None, &Operation::none());
         let request = RequestContext { connection, dialect, params, id, batch, registry, operation };
         required_scopes(&message.method, &request)
@@ -193,7 +182,7 @@ impl Connection {
             return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();
-        let dialect = match RequestDialect::determine(session, connection.source.as_deref(), &message.method, &params) {
+        let dialect = match params.dialect(session, connection.source.as_deref(), &message.method) {
             Ok(dialect) => dialect,
             Err(fault) => {
                 // The request names the version, or it belongs to no session.
@@ -201,18 +190,18 @@ impl Connection {
                 return ReceiveOutcome::MALFORMED;
             }
         };
-        operation.set_dialect(dialect.dialect);
-        let (params, dialect, registry) = (&params, &dialect, &connection.engine.registry());
+        operation.set_dialect(dialect);
+        let (params, registry) = (&params, &connection.engine.registry());
         let request = RequestContext { connection, dialect, params, id, batch, registry, operation };
         let answered = params.meta.check_progress_token();
         match answered.and_then(|()| answer(&message.method, &request, out)) {
             Ok(()) => {
-                operation.end(dialect.dialect, &Ending::Complete);
+                operation.end(dialect, &Ending::Complete);
                 ReceiveOutcome::REQUEST
             }
             Err(fault) => {
                 let class = fault.class();
-                reject(out, dialect.dialect, fault);
+                reject(out, dialect, fault);
                 ReceiveOutcome { fault: class, ..ReceiveOutcome::REQUEST }
             }
         }
@@ -273,7 +262,7 @@ impl Connection {
                 batch.add(&response);
             }
         }
-        batch.skip(out);
+        batch.close(None, out);
         // The client learns about a rejected notification only from the status, which other responses determine if there
         // are any.
         if outcome.is_request {
@@ -309,7 +298,7 @@ impl Connection {
                 batch.add(&response);
             }
         }
-        batch.skip(out);
+        batch.close(None, out);
         ReceiveOutcome { is_request, fault: fault.class(), ..ReceiveOutcome::default() }
     }
 }
@@ -324,7 +313,7 @@ fn answer(name: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result
 
     type MethodHandler = fn(&RequestContext<'_>, &mut Vec<u8>) -> Result<(), Fault>;
 
-    let Some(method) = Method::named(name).filter(|method| method.is_in(request.dialect())) else {
+    let Some(method) = Method::named(name).filter(|method| method.is_in(request.dialect)) else {
         return entries::call_method(name, request, out);
     };
     let capabilities = request.registry.capabilities;
@@ -441,14 +430,14 @@ mod tests {
             let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
             let Ok(Incoming::Request(message, id)) = Message::read(&text) else { panic!("{text}") };
             let params = Params::read(message.params.as_ref());
-            let (id, batch, dialect) = (&id, None, &RequestDialect { dialect: revision::newest(), level: None });
+            let (id, batch, dialect) = (&id, None, revision::newest());
             let (params, registry) = (&params, &registry);
             let mut responses = Vec::new();
             for expected in [&[][..], &[(Some(-32600), None)]] {
                 let operation = &Operation::start(connection, method, params, Some(id));
                 let request = RequestContext { connection, dialect, params, id, batch, registry, operation };
                 if let Err(fault) = answer(method, &request, &mut responses) {
-                    operation.end(dialect.dialect, &Ending::Fault(fault, None));
+                    operation.end(dialect, &Ending::Fault(fault, None));
                 }
                 assert_eq!(*recorder.0.lock().unwrap(), expected, "{method}");
             }

@@ -16,10 +16,10 @@ use crate::{
         tasks::TaskWatch,
     },
     error::Fault,
-    handler::{Encoding, member},
+    handler::Encoding,
     jsonrpc::{Id, RawJson, raw, write},
     registry::{ListKind, ListSet, ServerCapabilities},
-    revision::encode::{self, Object},
+    revision::encode::{self, Object, member},
 };
 
 const RESOURCES: &str = "resourceSubscriptions";
@@ -61,6 +61,7 @@ impl Filter {
                 }
             }
         }
+        let read_uris = |json| read_strings(json, RESOURCES, MAX_RESOURCES, too_many_resources);
         requested.resources = filter.member(RESOURCES).map(RawJson::text).map(read_uris).transpose()?;
         requested.tasks = filter.member(TASKS).map(RawJson::text).map(read_task_ids).transpose()?;
         Ok(requested)
@@ -101,10 +102,6 @@ impl Filter {
 /// Returns the member that asks for changes to a list.
 fn list_filter(kind: ListKind) -> Option<String> {
     Some(format!("{}ListChanged", kind.announced()?))
-}
-
-fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
-    read_strings(json, RESOURCES, MAX_RESOURCES, too_many_resources)
 }
 
 fn read_task_ids(json: &str) -> Result<Vec<String>, Fault> {

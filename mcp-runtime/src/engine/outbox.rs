@@ -33,7 +33,8 @@ pub(crate) struct Outbox {
     /// output is closed. Created by
     /// the first future that waits for it, and used only after the contents were locked, so that no change is missed.
     changed: OnceLock<Arc<Notify>>,
-    flow: Arc<FlowControl>,
+    /// The log level and the budgets of the session or, without one, of the connection.
+    pub(crate) flow: Arc<FlowControl>,
 }
 
 impl Outbox {
@@ -403,20 +404,11 @@ impl Meter {
         MeteredBytes { meter: self.clone(), bytes }
     }
 
+    /// Adds to the counters, which wrap around.
     fn add(&self, bytes: usize) {
-        for counter in self.counters() {
+        for counter in [Some(&*self.total), self.part.as_deref()].into_iter().flatten() {
             counter.fetch_add(bytes, Ordering::Relaxed);
         }
-    }
-
-    fn sub(&self, bytes: usize) {
-        for counter in self.counters() {
-            counter.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-
-    fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
-        [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
     }
 }
 
@@ -436,17 +428,15 @@ impl MeteredBytes {
     /// Changes the number of bytes.
     pub(crate) fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
-        match bytes.checked_sub(before) {
-            Some(0) => {}
-            Some(added) => self.meter.add(added),
-            None => self.meter.sub(before - bytes),
+        if bytes != before {
+            self.meter.add(bytes.wrapping_sub(before));
         }
     }
 }
 
 impl Drop for MeteredBytes {
     fn drop(&mut self) {
-        self.meter.sub(self.bytes);
+        self.set(0);
     }
 }
 

@@ -55,8 +55,9 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     response: oneshot::Sender<InputResponse>,
-    /// The latest progress. `None` if the client was not asked for progress.
-    progress: Option<ProgressSender>,
+    /// The latest progress only, so a client that reports faster than the function reads occupies no more memory. `None` if
+    /// the client was not asked for progress.
+    progress: Option<watch::Sender<Option<ClientProgress>>>,
     outbox: Arc<Outbox>,
     /// The parameters of the notification that cancels the request.
     cancelled_params: String,
@@ -131,7 +132,15 @@ impl PendingRequests {
     pub(crate) fn report_progress(&self, token: u64, report: &ClientProgress) -> bool {
         let state = self.table().state.lock();
         let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
-        progress.is_some_and(|progress| update_progress(progress, report))
+        progress.is_some_and(|progress| {
+            progress.send_if_modified(|latest| {
+                let increases = latest.as_ref().is_none_or(|latest| report.progress > latest.progress);
+                if increases {
+                    *latest = Some(report.clone());
+                }
+                increases
+            })
+        })
     }
 
     /// Cancels all pending requests and fails every later request. The code that waits for them need not be polled for
@@ -256,15 +265,12 @@ fn no_replica() -> Fault {
 pub(in crate::engine) fn decode_response(response: ResponseBody<'_>) -> InputResponse {
     match response {
         ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
-        ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
+        ResponseBody::Error(json) => {
+            let message = raw::member(json, "message").and_then(raw::string);
+            let message = message.as_deref().map_or("(no message)".into(), excerpt);
+            InputResponse::Error(message.into_owned())
+        }
     }
-}
-
-/// Returns an excerpt of the message of a JSON-RPC error object.
-fn error_message(error: &str) -> String {
-    let message = raw::members(error).find(|(name, _)| name == "message");
-    let message = message.and_then(|(_, json)| raw::string(json));
-    message.map_or_else(|| "(no message)".to_owned(), |message| excerpt(&message).into_owned())
 }
 
 /// Returns the error of a request whose session has ended.
@@ -304,7 +310,7 @@ pub(in crate::engine) struct PendingRequest {
     id: u64,
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
     /// The progress of the client, if it was asked for progress.
-    pub(in crate::engine) progress: Option<ProgressReceiver>,
+    pub(in crate::engine) progress: Option<watch::Receiver<Option<ClientProgress>>>,
     pending: Arc<PendingRequests>,
     outbox: Arc<Outbox>,
 }
@@ -347,21 +353,6 @@ impl Drop for PendingRequest {
 
 /// The maximum size of a message in bytes. A longer message is truncated.
 const MAX_MESSAGE_BYTES: usize = 1024;
-
-/// Holds the latest report only, so a client that reports faster than the function reads occupies no more memory.
-type ProgressSender = watch::Sender<Option<ClientProgress>>;
-type ProgressReceiver = watch::Receiver<Option<ClientProgress>>;
-
-/// Replaces the latest report. Returns `false` if the progress has not increased.
-fn update_progress(latest: &ProgressSender, report: &ClientProgress) -> bool {
-    latest.send_if_modified(|latest| {
-        let increases = latest.as_ref().is_none_or(|latest| report.progress > latest.progress);
-        if increases {
-            *latest = Some(report.clone());
-        }
-        increases
-    })
-}
 
 /// Decodes the parameters of a notification: the token, which is the id of a request, and the progress. Returns `None`
 /// if they are invalid.

@@ -19,7 +19,7 @@ use super::{
     pending_requests::PendingRequests,
     profile::Profile,
     replicas::Replicas,
-    session::{Declared, Liveness, RecentInfos, Session, SessionTelemetry, Sessions},
+    session::{Declared, RecentInfos, Session, SessionTelemetry, Sessions},
     subscriptions::{Subscriber, Subscriptions},
     tasks::Tasks,
 };
@@ -85,8 +85,7 @@ impl Engine {
         );
         #[cfg(all(feature = "ask", not(feature = "sealed-state")))]
         let round_states = super::client_requests::RoundStates::new(profile.limits.round_ttl);
-        let telemetry = profile.telemetry.clone();
-        let tasks = Tasks::new(backend, replicas.clone(), profile.limits.clone(), name, telemetry);
+        let tasks = Tasks::new(backend, replicas.clone(), profile.limits.clone(), name);
         Self {
             registry: ArcSwap::from_pointee(registry),
             changing: Mutex::default(),
@@ -155,7 +154,7 @@ impl Engine {
         info: SessionInfo,
         declared: Declared,
         outbox: Arc<Outbox>,
-        (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
+        in_flight: Arc<InFlight>,
         network: Option<Network>,
     ) -> Arc<Session> {
         let limits = &self.profile.limits;
@@ -173,28 +172,26 @@ impl Engine {
             #[cfg(feature = "ask")]
             answer_timeout: limits.answer_timeout,
             in_flight,
-            flow,
             subscriber: declared.lists.map(subscribe),
             outbox,
             declares_logging: declared.logging,
             initialized: SetOnce::new(),
             ended: SetOnce::new(),
             shared: OnceLock::new(),
-            liveness: limits.ping_interval.map(|interval| Box::new(Liveness::new(interval, limits.ping_timeout))),
+            liveness: limits.ping_interval.map(|_| Box::default()),
             telemetry,
             registration: OnceLock::new(),
         });
         let _ = session.registration.set(self.sessions.insert(&session));
-        session.start_pings();
+        session.start_pings(limits);
         session
     }
 
     /// Creates a copy of a session that another replica has opened.
     pub(crate) fn restore_session(&self, info: SessionInfo, declared: Declared) -> Arc<Session> {
         self.start_background();
-        let flow = Arc::new(FlowControl::new(&self.profile.limits.rates));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
-        self.open_session(info, declared, outbox, (Arc::default(), flow), None)
+        let outbox = Arc::new(Outbox::new(Arc::new(FlowControl::new(&self.profile.limits.rates))));
+        self.open_session(info, declared, outbox, Arc::default(), None)
     }
 
     /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts the

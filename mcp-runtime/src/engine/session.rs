@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     call::in_flight::InFlight,
-    limits::{FlowControl, MAX_PERIOD, MIN_PERIOD},
+    limits::{Limits, MAX_PERIOD, MIN_PERIOD},
     outbox::Outbox,
     pending_requests::{PendingRequests, session_ended},
     request::operation::{Operation, TIMEOUT},
@@ -48,7 +48,6 @@ pub(crate) struct Session {
     #[cfg(feature = "ask")]
     pub(crate) roots: super::client_requests::RootsCache,
     pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) flow: Arc<FlowControl>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
     /// The subscriptions of the session. `None` if the server did not declare in `initialize` that it announces changes.
@@ -57,6 +56,7 @@ pub(crate) struct Session {
     pub(crate) declares_logging: bool,
     /// Set once the client has sent `notifications/initialized`.
     pub(super) initialized: SetOnce<()>,
+    /// Set once the session has ended.
     pub(super) ended: SetOnce<()>,
     /// The state that the session shares with other processes, in a type of `cluster`. Unset if only this process knows
     /// the session.
@@ -202,7 +202,7 @@ impl Session {
 #[cfg(all(test, feature = "http"))]
 impl Session {
     pub(crate) fn for_test() -> Self {
-        let flow = Arc::new(FlowControl::new(&super::limits::SessionRates::default()));
+        let flow = Arc::new(super::limits::FlowControl::new(&super::limits::SessionRates::default()));
         Self {
             id: OnceLock::new(),
             roots: super::client_requests::RootsCache::new("{}"),
@@ -222,8 +222,7 @@ impl Session {
             registration: OnceLock::new(),
             pending_requests: Arc::new(PendingRequests::new(0)),
             in_flight: Arc::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
-            flow,
+            outbox: Arc::new(Outbox::new(flow)),
             subscriber: None,
         }
     }
@@ -295,12 +294,8 @@ impl Drop for Registration {
 }
 
 /// Whether the client of a session is alive, as observed by a task that pings it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Liveness {
-    /// The silence after which the client is pinged.
-    interval: Duration,
-    /// How long the client may take to answer.
-    limit: Duration,
     /// Whether the client has sent a message, or read output that was waiting, since the task last cleared the flag.
     /// Messages set a flag, not a time, so that they neither read a clock nor reset a timer.
     is_active: AtomicBool,
@@ -309,11 +304,6 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    pub(super) fn new(interval: Duration, limit: Duration) -> Self {
-        let [interval, limit] = [interval, limit].map(|period| period.clamp(MIN_PERIOD, MAX_PERIOD));
-        Self { interval, limit, is_active: AtomicBool::new(false), task: OnceLock::new() }
-    }
-
     /// Ends the pings.
     fn stop(&self) {
         if let Some(task) = self.task.get() {
@@ -335,16 +325,17 @@ impl Drop for Liveness {
 
 impl Session {
     /// Starts to ping the client, if the server is configured to do so.
-    pub(super) fn start_pings(self: &Arc<Self>) {
-        if let Some(liveness) = &self.liveness {
-            let task = tokio::spawn(watch(Arc::downgrade(self), liveness.interval, liveness.limit));
+    pub(super) fn start_pings(self: &Arc<Self>, limits: &Limits) {
+        if let Some((liveness, interval)) = self.liveness.as_ref().zip(limits.ping_interval) {
+            let [interval, limit] = [interval, limits.ping_timeout].map(|it| it.clamp(MIN_PERIOD, MAX_PERIOD));
+            let task = tokio::spawn(watch(Arc::downgrade(self), interval, limit));
             let _ = liveness.task.set(task.abort_handle());
         }
     }
 }
 
 /// Pings the client of a session whenever it is silent for the interval, until the session ends. Ends the session if
-/// the client remains silent.
+/// the client does not answer within `limit`.
 async fn watch(session: Weak<Session>, interval: Duration, limit: Duration) {
     let mut timer = pin!(sleep(interval));
     loop {
@@ -471,7 +462,7 @@ mod tests {
         const LIMIT: Duration = Duration::from_secs(1);
 
         let mut session = Session::for_test();
-        session.liveness = Some(Box::new(Liveness::new(LIMIT, LIMIT)));
+        session.liveness = Some(Box::default());
         session.pending_requests = Arc::new(PendingRequests::new(1));
         let replica = Cluster::for_test(Arc::new(MemoryBackend::default()), LIMIT);
         session.pending_requests.number_by(&replica);

@@ -17,9 +17,10 @@ use std::{
 use crate::{
     engine::outbox::{Outbox, PendingNotifications},
     error::Fault,
-    handler::{Function, comma},
+    handler::Function,
     jsonrpc::write,
     registry::{ListKind, ListSet},
+    revision::encode::member,
     stdx::{Mutex, debug},
 };
 
@@ -468,9 +469,7 @@ impl Subscription {
                 write_subscription_id(out, subscription_id);
             }
             if let Some(uri) = uri {
-                comma(out);
-                out.extend_from_slice(br#""uri":"#);
-                write::string(out, uri);
+                write::string(member(out, "uri"), uri);
             }
             out.push(b'}');
         }

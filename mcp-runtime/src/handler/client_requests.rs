@@ -23,7 +23,7 @@ use super::{
 use crate::{
     error::Fault,
     revision::{DEPRECATED_ROOTS, DEPRECATED_SAMPLING, Feature, Features},
-    stdx::{Mutex, race},
+    stdx::{Mutex, OnDrop, race},
 };
 
 /// The maximum number of times that a client is asked the same question because its answers are invalid. After that,
@@ -329,17 +329,21 @@ struct WaitState {
     unmet_requirement: Option<Fault>,
 }
 
-/// A guard that counts one pending request until it is dropped.
-pub(crate) struct WaitGuard<'a>(&'a ClientWait);
-
 impl ClientWait {
-    /// Records a pending request.
-    pub(crate) fn start(&self) -> WaitGuard<'_> {
+    /// Counts one pending request until the guard is dropped.
+    pub(crate) fn start(&self) -> OnDrop<impl FnMut()> {
         let mut state = self.0.lock();
         state.asked = true;
         state.pending += 1;
         state.since.get_or_insert_with(Instant::now);
-        WaitGuard(self)
+        OnDrop(move || {
+            let mut state = self.0.lock();
+            state.pending -= 1;
+            if state.pending == 0 {
+                let since = state.since.take();
+                state.elapsed += since.map_or(Duration::ZERO, |since| since.elapsed());
+            }
+        })
     }
 
     /// Records a fault that tells the client what the call requires: [`Fault::MissingCapability`] or
@@ -366,16 +370,5 @@ impl ClientWait {
     pub(crate) fn elapsed(&self) -> Duration {
         let state = self.0.lock();
         state.elapsed + state.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-}
-
-impl Drop for WaitGuard<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.0.lock();
-        state.pending -= 1;
-        if state.pending == 0 {
-            let since = state.since.take();
-            state.elapsed += since.map_or(Duration::ZERO, |since| since.elapsed());
-        }
     }
 }

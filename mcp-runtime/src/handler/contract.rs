@@ -9,12 +9,12 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    encoding::comma,
-    entry::{ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Rule},
-    schema::{self, Checker, HEADER, Keyword, Property, SchemaError, Violation},
+    entry::{ArgumentDefault, ArgumentEntry, CommonEntry, Entry, Rule},
+    schema::{self, Checker, HEADER, Property, SchemaError, Violation},
 };
 use crate::{
     jsonrpc::{raw, write},
+    revision::encode::member,
     trace_context::is_token,
 };
 
@@ -217,7 +217,7 @@ fn generate(arguments: &[ArgumentEntry], schema: Option<&Value>) -> Result<Value
             schema: (argument.ty.schema)(&mut generator).to_value(),
             required: default.is_none() && !(argument.ty.optional)(),
             default,
-            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+            keywords: argument.rules,
         });
     }
     schema::input(properties, generator)
@@ -231,31 +231,6 @@ fn choices(schema: &Value, name: &str) -> Vec<String> {
     }
     let values = property["enum"].as_array().into_iter().flatten();
     values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
-}
-
-fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
-    Ok(match *rule {
-        Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
-        Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
-        Rule::ExclusiveMaximum(bound) => Keyword::ExclusiveMaximum(number(bound)?),
-        Rule::MinLength(length) => Keyword::MinLength(length),
-        Rule::MaxLength(length) => Keyword::MaxLength(length),
-        Rule::Pattern(pattern) => Keyword::Pattern(pattern),
-        Rule::Format(format) => Keyword::Format(format),
-        Rule::Header(header) => Keyword::Extension(HEADER, header.into()),
-        Rule::Examples(examples) => {
-            let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
-            Keyword::Examples(parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?)
-        }
-    })
-}
-
-fn number(bound: Bound) -> Result<serde_json::Number, SchemaError> {
-    match bound {
-        Bound::Integer(integer) => serde_json::Number::from_i128(integer),
-        Bound::Float(float) => serde_json::Number::from_f64(float),
-    }
-    .ok_or_else(|| SchemaError::new(format!("the bound {bound:?} is not a JSON number")))
 }
 
 /// Returns the arguments that HTTP clients repeat in headers.
@@ -338,10 +313,7 @@ pub(crate) fn from_strings<'a>(
         if text.is_empty() && !accepts_strings(property) && !is_required(contract, &name) {
             continue;
         }
-        comma(&mut out);
-        write::string(&mut out, &name);
-        out.push(b':');
-        write_string_as(&mut out, property, &text);
+        write_string_as(member(&mut out, &name), property, &text);
     }
     out.push(b'}');
     String::from_utf8_lossy(&out).into_owned()
@@ -457,7 +429,7 @@ mod tests {
         static VALID: &[ArgumentEntry] = &[argument(TEXT, &[], None)];
         static PATTERN: &[ArgumentEntry] = &[argument(TEXT, &[Rule::Pattern("(")], None)];
         static DEFAULT: &[ArgumentEntry] = &[argument(TEXT, &[], Some(PANIC))];
-        static HEADER: &[ArgumentEntry] = &[argument(TEXT, &[Rule::Header("a b")], None)];
+        static HEADER: &[ArgumentEntry] = &[argument(TEXT, &[Rule::Extension(schema::HEADER, "a b")], None)];
         let none = OutputType::Generated(|_| None);
         let panics = OutputType::Generated(|_| panic!("no output schema"));
         // An unsupported keyword is found when arguments are first checked.

@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 use crate::{
     jsonrpc::write,
     model::{CacheScope, Implementation},
-    revision::{Dialect, Feature, Member, encode::of_author},
+    revision::{
+        Dialect, Feature, Member,
+        encode::{comma, member, of_author},
+    },
 };
 
 /// The encoding of results in one revision.
@@ -96,20 +99,5 @@ impl Encoding {
             out.push(b'}');
         }
         out.push(b'}');
-    }
-}
-
-/// Writes the name of a member. Its value is written next.
-pub(crate) fn member<'a>(out: &'a mut Vec<u8>, name: &str) -> &'a mut Vec<u8> {
-    comma(out);
-    write::string(out, name);
-    out.push(b':');
-    out
-}
-
-/// Writes a comma unless the next member or element is the first.
-pub(crate) fn comma(out: &mut Vec<u8>) {
-    if !matches!(out.last(), None | Some(b'{' | b'[' | b',')) {
-        out.push(b',');
     }
 }

@@ -63,7 +63,7 @@ pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, curren
 pub(crate) use contract::{
     Contract, MirroredArgument, from_strings, get_or_compute, headers as mirrored_arguments, json_of_string,
 };
-pub(crate) use encoding::{Encoding, comma, member};
+pub(crate) use encoding::Encoding;
 pub(crate) use function::Function;
 pub(crate) use outcome::{HandlerErrorKind, log_failure, masked_message};
 pub(crate) use output::write_tool_error;
@@ -76,8 +76,8 @@ pub(crate) mod schema {
 
     pub use mcp_schema::SchemaProfile;
     pub(crate) use mcp_schema::{
-        Checker, Keyword, Property, SchemaError, Violation, decoding_violation, generator, input, is_object, nearest,
-        output, output_generator, whole_input,
+        Checker, Property, SchemaError, Violation, decoding_violation, generator, input, is_object, nearest, output,
+        output_generator, whole_input,
     };
 
     /// The keyword with the HTTP header that repeats an argument, without the prefix `Mcp-Param-`.

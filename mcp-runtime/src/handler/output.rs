@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::{ErrorOutput, HandlerError, HandlerResult, Reply, ResultKind, comma};
+use super::{ErrorOutput, HandlerError, HandlerResult, Reply, ResultKind};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -13,7 +13,10 @@ use crate::{
         Audio, Content, Image, Json, PromptMessage, PromptResult, Resource, ResourceLink, Structured, Text, ToolResult,
         content_types,
     },
-    revision::{Feature, encode},
+    revision::{
+        Feature,
+        encode::{self, comma},
+    },
 };
 
 /// A type that a tool may return.
@@ -109,8 +112,8 @@ pub trait ContentItem: Sized {
 /// The writer of a tool's result: content, structured content, and whether it is an error.
 pub struct ToolReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
-    /// The first text, once there is one, if the result is an error.
-    error: Option<Option<String>>,
+    /// The first text if the result is an error, for code that reports the error elsewhere.
+    error: Option<String>,
     /// Whether the `content` array has been opened.
     open: bool,
     meta: Option<serde_json::Map<String, serde_json::Value>>,
@@ -130,46 +133,32 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    /// Returns the buffer, to which the caller appends a content block.
+    fn block(&mut self) -> &mut Vec<u8> {
         self.open_content();
         comma(self.reply.out);
-        encode::text(self.reply.out, text);
+        self.reply.out
+    }
+
+    fn text(&mut self, text: &str) {
+        encode::text(self.block(), text);
     }
 
     fn content(&mut self, content: &Content) {
-        if let Content::Text(text) = content {
-            self.note_text(&text.text);
-        }
-        self.open_content();
-        comma(self.reply.out);
-        encode::content(self.reply.out, self.reply.call.encoding.dialect.features(), content);
-    }
-
-    /// Keeps the first text of an error, for code that reports the error elsewhere.
-    fn note_text(&mut self, text: &str) {
-        if let Some(first @ None) = &mut self.error {
-            *first = Some(text.to_owned());
-        }
+        let features = self.reply.call.encoding.dialect.features();
+        encode::content(self.block(), features, content);
     }
 
     /// Writes a value as structured content if the dialect supports it, and its JSON text as content.
     fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
-        if !self.reply.structured || !self.reply.call.encoding.has(Feature::StructuredContent) {
+        if self.reply.structured && self.reply.call.encoding.has(Feature::StructuredContent) {
+            let Range { start, end } = self.write_structured(value)?;
+            encode::text_with(self.block(), |out| write::append_as_string(out, start, end));
+        } else {
             let mut json = Vec::new();
             write::value(&mut json, value).map_err(serialization_failed)?;
-            self.open_content();
-            comma(self.reply.out);
-            self.reply.out.extend_from_slice(br#"{"type":"text","text":"#);
-            write::utf8(self.reply.out, &json);
-            self.reply.out.push(b'}');
-            return Ok(());
+            encode::text_with(self.block(), |out| write::utf8(out, &json));
         }
-        let Range { start, end } = self.write_structured(value)?;
-        self.open_content();
-        let out = &mut *self.reply.out;
-        out.extend_from_slice(br#"{"type":"text","text":"#);
-        write::append_as_string(out, start, end);
-        out.push(b'}');
         Ok(())
     }
 
@@ -190,22 +179,6 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         Ok(start..end)
     }
 
-    /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other text.
-    fn structured_content(&mut self, value: &serde_json::Value, as_text: bool) -> Result<(), Fault> {
-        self.reply.structured = true;
-        self.reply.wraps |= !value.is_object();
-        if as_text {
-            if self.error.is_some() {
-                self.note_text(&value.to_string());
-            }
-            return self.json(value);
-        }
-        if self.reply.call.encoding.has(Feature::StructuredContent) {
-            self.write_structured(value)?;
-        }
-        Ok(())
-    }
-
     fn end(mut self) -> ResultKind {
         self.open_content();
         let out = &mut *self.reply.out;
@@ -214,7 +187,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
             out.extend_from_slice(br#","isError":true"#);
         }
         self.reply.call.encoding.end_result(out, self.meta.as_ref());
-        self.error.map_or(ResultKind::Complete, |text| ResultKind::ToolError(text.unwrap_or_default()))
+        self.error.map_or(ResultKind::Complete, ResultKind::ToolError)
     }
 }
 
@@ -238,7 +211,7 @@ pub fn write_tool<T: ToolOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResu
 pub(crate) fn write_tool_error(reply: &mut Reply<'_>, text: &str) {
     let mut tool = ToolReply::begin(reply);
     tool.text(text);
-    tool.error = Some(None);
+    tool.error = Some(String::new());
     tool.end();
 }
 
@@ -296,10 +269,23 @@ impl<T: JsonOutput> ToolOutput for Structured<T> {
 
 impl ToolOutput for ToolResult {
     fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
-        reply.error = self.is_error.then_some(None);
+        let text = self.content.iter().find_map(|content| match content {
+            Content::Text(text) => Some(&text.text),
+            _ => None,
+        });
         if let Some(value) = &self.structured {
-            let is_text = |content: &Content| matches!(content, Content::Text(_));
-            reply.structured_content(value, !self.content.iter().any(is_text))?;
+            reply.reply.structured = true;
+            reply.reply.wraps |= !value.is_object();
+            // The JSON of the value is the text of a result that has no other.
+            if text.is_none() {
+                reply.json(value)?;
+            } else if reply.reply.call.encoding.has(Feature::StructuredContent) {
+                reply.write_structured(value)?;
+            }
+        }
+        if self.is_error {
+            let json = || self.structured.as_ref().map(ToString::to_string);
+            reply.error = Some(text.cloned().or_else(json).unwrap_or_default());
         }
         self.content.iter().for_each(|content| reply.content(content));
         reply.meta = Some(self.meta);

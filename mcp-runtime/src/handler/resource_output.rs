@@ -4,12 +4,12 @@ use std::{any::Any, borrow::Cow, io, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, ResultKind, member};
+use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, ResultKind};
 use crate::{
     error::Fault,
     jsonrpc::write,
     model::{CacheScope, Json, Resource, ResourceLink, ResourceResult},
-    revision::encode,
+    revision::encode::{self, member},
 };
 
 /// A type that a resource may return.

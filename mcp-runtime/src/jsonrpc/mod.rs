@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 use serde_json::{error::Category, value::RawValue};
 
 pub(crate) use mcp_schema::json::{self as raw, RawJson, canonical};
@@ -110,11 +110,7 @@ impl<'a> Message<'a> {
     /// Parses a message.
     pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed> {
         let mut found = Object::unread("");
-        let envelope = match Envelope::read(text, &mut found) {
-            Ok(envelope) => envelope,
-            Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(syntax_error(&error))),
-            Err(_) => return Err(Self::invalid_shape(text)),
-        };
+        let envelope = Envelope::read(text, &mut found)?;
         let id = match envelope.id {
             None => None,
             // The id of a response is only compared.
@@ -162,76 +158,62 @@ impl<'a> Message<'a> {
             None => Incoming::Notification(message),
         })
     }
-
-    /// Describes JSON that is not an object or has a duplicate member.
-    fn invalid_shape(text: &'a str) -> Malformed {
-        if let Err(error) = serde_json::from_str::<&RawValue>(text) {
-            return Malformed::Parse(syntax_error(&error));
-        }
-        if raw::kind(text) != raw::Kind::Object {
-            return Malformed::Invalid(None, "a message must be an object");
-        }
-        let mut ids = raw::members(text).filter(|(name, _)| name == "id");
-        match (ids.next(), ids.next()) {
-            (Some((_, id)), None) if id.len() <= MAX_ID_BYTES => {
-                Malformed::Invalid(Id::from_json(id), "duplicate member in the message")
-            }
-            _ => Malformed::Invalid(None, "duplicate member in the message"),
-        }
-    }
 }
 
 /// The members of a message as raw JSON, so that an invalid member does not hide the other members.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(borrow, deserialize_with = "present")]
     jsonrpc: Option<&'a str>,
-    #[serde(borrow, deserialize_with = "present")]
     id: Option<&'a str>,
-    #[serde(borrow, deserialize_with = "present")]
     method: Option<&'a str>,
-    #[serde(borrow, deserialize_with = "present")]
     params: Option<&'a str>,
-    #[serde(borrow, deserialize_with = "present")]
     result: Option<&'a str>,
-    #[serde(borrow, deserialize_with = "present")]
     error: Option<&'a str>,
 }
 
+/// Any object, which `serde_json` validates.
+#[derive(Deserialize)]
+struct AnyObject {}
+
 impl<'a> Envelope<'a> {
     /// Parses the members of a message and remembers the members of its parameters, if the fast path applies.
-    fn read(text: &'a str, params: &mut Object<'a>) -> Result<Self, serde_json::Error> {
+    fn read(text: &'a str, params: &mut Object<'a>) -> Result<Self, Malformed> {
         let mut envelope = Self::default();
-        let each = |name, value| {
-            let member = match name {
-                "jsonrpc" => &mut envelope.jsonrpc,
-                "id" => &mut envelope.id,
-                "method" => &mut envelope.method,
-                "params" => &mut envelope.params,
-                "result" => &mut envelope.result,
-                "error" => &mut envelope.error,
-                _ => return Some(()),
-            };
-            // Duplicate members are left to serde_json.
-            member.replace(value).is_none().then_some(())
-        };
-        match check::members(text, each, "params", |name, value, end| params.remember(name, value, end)) {
-            Some(()) => Ok(envelope),
-            // The derived implementation would also accept an array.
-            None if raw::kind(text) == raw::Kind::Array => Err(serde_json::Error::custom("an array")),
-            None => {
-                let envelope: Self = serde_json::from_str(text)?;
-                *params = Object::unread(envelope.params.unwrap_or_default());
-                Ok(envelope)
-            }
+        let each = |name, value| envelope.set(name, value);
+        if check::members(text, each, "params", |name, value, end| params.remember(name, value, end)).is_some() {
+            return Ok(envelope);
         }
+        match serde_json::from_str::<AnyObject>(text) {
+            Ok(_) if raw::kind(text) == raw::Kind::Object => {}
+            // The derived implementation also reads arrays.
+            Err(error) if raw::kind(text) != raw::Kind::Array && error.classify() != Category::Data => {
+                return Err(Malformed::Parse(syntax_error(&error)));
+            }
+            _ => return Err(Malformed::Invalid(None, "a message must be an object")),
+        }
+        envelope = Self::default();
+        if raw::members(text).try_for_each(|(name, value)| envelope.set(&name, value)).is_none() {
+            let mut ids = raw::members(text).filter(|(name, _)| name == "id").map(|(_, id)| id);
+            let id = ids.next().filter(|id| ids.next().is_none() && id.len() <= MAX_ID_BYTES);
+            return Err(Malformed::Invalid(id.and_then(Id::from_json), "duplicate member in the message"));
+        }
+        *params = Object::unread(envelope.params.unwrap_or_default());
+        Ok(envelope)
     }
-}
 
-/// Distinguishes `null` from an absent member.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(|json| Some(json.get()))
+    /// Sets a member. Returns `None` if it is a duplicate.
+    fn set(&mut self, name: &str, value: &'a str) -> Option<()> {
+        let member = match name {
+            "jsonrpc" => &mut self.jsonrpc,
+            "id" => &mut self.id,
+            "method" => &mut self.method,
+            "params" => &mut self.params,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            _ => return Some(()),
+        };
+        member.replace(value).is_none().then_some(())
+    }
 }
 
 /// Describes a syntax error in JSON. Omits the line number if it is the first, since most messages are a single line.

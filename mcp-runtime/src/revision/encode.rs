@@ -21,24 +21,17 @@ use crate::{
 /// A writer for a JSON object, which inserts the commas between members.
 pub(crate) struct Object<'a> {
     pub(crate) out: &'a mut Vec<u8>,
-    empty: bool,
 }
 
 impl<'a> Object<'a> {
     pub(crate) fn begin(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
-        Self { out, empty: true }
+        Self { out }
     }
 
     /// Writes the name of a member. The caller appends the value to the returned buffer.
     pub(crate) fn key(&mut self, name: &str) -> &mut Vec<u8> {
-        if !self.empty {
-            self.out.push(b',');
-        }
-        self.empty = false;
-        string(self.out, name);
-        self.out.push(b':');
-        self.out
+        member(self.out, name)
     }
 
     pub(crate) fn string(&mut self, name: &str, value: &str) {
@@ -75,13 +68,26 @@ impl<'a> Object<'a> {
     }
 }
 
+/// Writes the name of a member. Its value is written next.
+pub(crate) fn member<'a>(out: &'a mut Vec<u8>, name: &str) -> &'a mut Vec<u8> {
+    comma(out);
+    string(out, name);
+    out.push(b':');
+    out
+}
+
+/// Writes a comma unless the next member or element is the first.
+pub(crate) fn comma(out: &mut Vec<u8>) {
+    if !matches!(out.last(), None | Some(b'{' | b'[' | b',')) {
+        out.push(b',');
+    }
+}
+
 /// Writes a JSON array.
 pub(crate) fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
     out.push(b'[');
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
+    for item in items {
+        comma(out);
         write(out, item);
     }
     out.push(b']');
@@ -89,8 +95,13 @@ pub(crate) fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mu
 
 /// Writes text content without annotations.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    text_with(out, |out| string(out, text));
+}
+
+/// Writes text content without annotations, whose text `write` writes as a JSON string.
+pub(crate) fn text_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(br#"{"type":"text","text":"#);
-    string(out, text);
+    write(out);
     out.push(b'}');
 }
 

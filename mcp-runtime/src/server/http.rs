@@ -107,14 +107,12 @@ impl BuiltServer {
     /// Creates an endpoint, whose sessions the processes that share the backend share.
     pub(crate) fn endpoint(&self, options: HttpOptions) -> Endpoint {
         let local = Arc::new(LocalSessions::new(&options));
+        let sessions: Arc<dyn Sessions> = Arc::clone(&local) as _;
         #[cfg(feature = "cluster")]
-        let sessions = match &self.http.cluster {
-            Some(cluster) => cluster.sessions(&self.engine, local, &options),
-            None => Sessions::new(local, None),
-        };
-        #[cfg(not(feature = "cluster"))]
-        let sessions = Sessions::new(local, None);
-        Endpoint::new(Arc::clone(&self.engine), self.http.authorization.clone(), sessions, options)
+        let cluster = self.http.cluster.as_ref();
+        #[cfg(feature = "cluster")]
+        let sessions = cluster.map_or(sessions, |cluster| cluster.sessions(&self.engine, &local, &options));
+        Endpoint::new(Arc::clone(&self.engine), self.http.authorization.clone(), local, sessions, options)
     }
 
     /// Returns a problem if functions with scopes are reachable without authentication.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::request_source::TestRequestSource;
 use super::result::{Responder, RpcError, ServerRequest, read_response};
 use crate::{
-    engine::{Connection, Engine, RequestIds},
+    engine::{Connection, RequestIds},
     model::Level,
     revision::{Feature, Revision, dialect_of},
     server::{BuiltServer, Server},
@@ -83,7 +83,7 @@ impl Server {
 impl BuiltServer {
     /// Connects a client to the server in memory.
     pub fn test_client(&self, revision: Revision) -> TestClient {
-        TestClient::connect(InMemory::new(self.engine()), revision)
+        TestClient::connect(Connection::over_stdio(Arc::clone(self.engine())), revision)
     }
 }
 
@@ -104,7 +104,7 @@ impl TestClient {
     ///
     /// Panics if the server cannot be built, and lists every problem.
     pub fn uninitialized(server: Server, revision: Revision) -> Self {
-        Self::new(InMemory::new(server.build_for_test().engine()), revision)
+        Self::new(Connection::over_stdio(Arc::clone(server.build_for_test().engine())), revision)
     }
 
     fn new(transport: impl Transport + 'static, revision: Revision) -> Self {
@@ -522,41 +522,32 @@ pub(super) trait Transport: fmt::Debug + Send {
     }
 }
 
-/// A connection to an engine in memory.
-#[derive(Debug)]
-struct InMemory(Connection);
-
-impl InMemory {
-    fn new(engine: &Arc<Engine>) -> Self {
-        Self(Connection::over_stdio(Arc::clone(engine)))
-    }
-}
-
-impl Transport for InMemory {
+/// In memory, without a transport.
+impl Transport for Connection {
     fn send(&mut self, message: &[u8], out: &mut Vec<u8>) {
         // The clock of the runtime, which tests can pause, decides about the rates of a session.
         let now = tokio::time::Instant::now().into_std();
-        self.0.receive(message, now, &mut RequestIds::default(), out);
+        self.receive(message, now, &mut RequestIds::default(), out);
     }
 
     fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.outbox().poll_output(cx)
+        self.outbox().poll_output(cx)
     }
 
     fn drain(&mut self, into: &mut Vec<u8>) {
-        self.0.outbox().drain(into);
+        self.outbox().drain(into);
     }
 
     fn in_flight(&self) -> usize {
-        self.0.outbox().call_count()
+        self.outbox().call_count()
     }
 
     fn reconnect(&mut self) {
-        self.0 = Connection::over_stdio(Arc::clone(self.0.engine()));
+        *self = Self::over_stdio(Arc::clone(self.engine()));
     }
 
     #[cfg(feature = "http")]
     fn set_head(&mut self, head: &Arc<TestRequestSource>) {
-        self.0.set_source(Arc::clone(head) as _);
+        self.set_source(Arc::clone(head) as _);
     }
 }

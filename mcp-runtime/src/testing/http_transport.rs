@@ -338,20 +338,18 @@ impl HttpTransport {
         }
     }
 
-    /// Receives the output that has arrived. Returns whether there was any.
-    fn progress(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_progressed = false;
+    /// Receives the output that has arrived.
+    fn progress(&mut self, cx: &mut Context<'_>) {
         loop {
             self.start();
             let mut at = 0;
             let arrival = loop {
-                let Some(exchange) = self.exchanges.get_mut(at) else { return has_progressed };
+                let Some(exchange) = self.exchanges.get_mut(at) else { return };
                 match exchange.poll(cx) {
                     Poll::Ready(arrival) => break arrival,
                     Poll::Pending => at += 1,
                 }
             };
-            has_progressed = true;
             match arrival {
                 Arrival::Head(head) => self.accept_head(at, head),
                 Arrival::Message(message) => self.accept(at, message),

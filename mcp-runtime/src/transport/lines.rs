@@ -344,11 +344,7 @@ impl LineReader {
 
     /// Consumes the next line. A line of more than `limit` bytes is too long.
     fn next(&mut self, limit: usize) -> Option<Line<'_>> {
-        if self.scanned == self.buffer.len() {
-            return None;
-        }
-        let newline = memchr(b'\n', &self.buffer[self.scanned..]);
-        let Some(length) = newline else {
+        let Some(length) = memchr(b'\n', &self.buffer[self.scanned..]) else {
             self.scanned = self.buffer.len();
             return None;
         };

@@ -7,16 +7,14 @@ use serde_json::{Map, Number, Value};
 use crate::{references, schema::SchemaError};
 
 /// A keyword that is added to the schema of an argument.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Keyword {
     /// The minimum.
-    Minimum(Number),
+    Minimum(Bound),
     /// The maximum.
-    Maximum(Number),
-    /// An exclusive minimum.
-    ExclusiveMinimum(Number),
+    Maximum(Bound),
     /// An exclusive maximum.
-    ExclusiveMaximum(Number),
+    ExclusiveMaximum(Bound),
     /// The minimum number of characters, items or members.
     MinLength(u64),
     /// The maximum number of characters, items or members.
@@ -25,17 +23,22 @@ pub enum Keyword {
     Pattern(&'static str),
     /// The name of a string format.
     Format(&'static str),
-    /// Example values.
-    Examples(Vec<Value>),
+    /// Example values, each as JSON.
+    Examples(&'static [&'static str]),
     /// A keyword that is not part of JSON Schema, and its value.
-    Extension(&'static str, Value),
+    Extension(&'static str, &'static str),
 }
 
 impl Keyword {
+    /// Returns whether the keyword rejects values that the type accepts.
+    pub fn is_constraint(&self) -> bool {
+        !matches!(self, Self::Examples(_) | Self::Extension(..))
+    }
+
     /// Returns the name in error messages.
     fn name(&self) -> &'static str {
         match self {
-            Self::Minimum(_) | Self::Maximum(_) | Self::ExclusiveMinimum(_) | Self::ExclusiveMaximum(_) => "range",
+            Self::Minimum(_) | Self::Maximum(_) | Self::ExclusiveMaximum(_) => "range",
             Self::MinLength(_) | Self::MaxLength(_) => "length",
             Self::Pattern(_) => "pattern",
             Self::Format(_) => "format",
@@ -45,11 +48,30 @@ impl Keyword {
     }
 }
 
+/// The bound of a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// An integer.
+    Integer(i128),
+    /// Any other number.
+    Float(f64),
+}
+
+impl Bound {
+    fn number(self) -> Result<Number, SchemaError> {
+        let number = match self {
+            Self::Integer(integer) => Number::from_i128(integer),
+            Self::Float(float) => Number::from_f64(float),
+        };
+        number.ok_or_else(|| SchemaError::new(format!("the bound {self:?} is not a JSON number")))
+    }
+}
+
 /// Adds the keyword to the schema.
 ///
 /// # Errors
 ///
-/// Fails if the keyword is not applicable to the type, or if no value would be valid.
+/// Fails if the keyword is not applicable to the type, if its value is not JSON, or if no value would be valid.
 pub(super) fn apply(
     schema: &mut Map<String, Value>,
     definitions: &Map<String, Value>,
@@ -64,15 +86,14 @@ pub(super) fn apply(
     };
     let is = |name: &str| types.contains(name);
     match keyword {
-        Keyword::Minimum(_) | Keyword::Maximum(_) | Keyword::ExclusiveMinimum(_) | Keyword::ExclusiveMaximum(_)
+        Keyword::Minimum(_) | Keyword::Maximum(_) | Keyword::ExclusiveMaximum(_)
             if !(is("integer") || is("number")) =>
         {
             not_applicable("a number")
         }
-        Keyword::Minimum(bound) => tighten(schema, "minimum", bound, Ordering::Greater),
-        Keyword::ExclusiveMinimum(bound) => tighten(schema, "exclusiveMinimum", bound, Ordering::Greater),
-        Keyword::Maximum(bound) => tighten(schema, "maximum", bound, Ordering::Less),
-        Keyword::ExclusiveMaximum(bound) => tighten(schema, "exclusiveMaximum", bound, Ordering::Less),
+        Keyword::Minimum(bound) => tighten(schema, "minimum", bound.number()?, Ordering::Greater),
+        Keyword::Maximum(bound) => tighten(schema, "maximum", bound.number()?, Ordering::Less),
+        Keyword::ExclusiveMaximum(bound) => tighten(schema, "exclusiveMaximum", bound.number()?, Ordering::Less),
         Keyword::MinLength(_) | Keyword::MaxLength(_) => {
             let keywords = match (is("string"), is("array"), is("object")) {
                 (true, false, false) => ("minLength", "maxLength"),
@@ -89,8 +110,12 @@ pub(super) fn apply(
         Keyword::Pattern(_) | Keyword::Format(_) if !is("string") => not_applicable("a string"),
         Keyword::Pattern(pattern) => set(schema, "pattern", pattern.into()),
         Keyword::Format(format) => set(schema, "format", format.into()),
-        Keyword::Examples(examples) => set(schema, "examples", examples.into()),
-        Keyword::Extension(name, value) => set(schema, name, value),
+        Keyword::Examples(examples) => {
+            let parsed: Result<Vec<Value>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
+            let parsed = parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?;
+            set(schema, "examples", parsed.into())
+        }
+        Keyword::Extension(name, value) => set(schema, name, value.into()),
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use self::simplify::Simplifier;
 pub use self::{
-    keywords::Keyword,
+    keywords::{Bound, Keyword},
     list::{SchemaProfile, listed},
 };
 use super::{
@@ -58,7 +58,7 @@ pub struct Property<'a> {
     /// The default value.
     pub default: Option<Value>,
     /// The keywords that are added.
-    pub keywords: Vec<Keyword>,
+    pub keywords: &'a [Keyword],
 }
 
 /// Builds the schema of a function's arguments, which is always the schema of an object.
@@ -218,7 +218,7 @@ fn argument(
     let mut schema = simplifier.property(schema, !property.required);
     if let Value::Object(schema) = &mut schema {
         for keyword in property.keywords {
-            keywords::apply(schema, definitions, keyword)?;
+            keywords::apply(schema, definitions, *keyword)?;
         }
     }
     if let Some(default) = property.default.filter(|default| !default.is_null()) {

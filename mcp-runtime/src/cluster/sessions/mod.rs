@@ -29,13 +29,11 @@ use crate::{
     error::Fault,
     handler::ClientProgress,
     jsonrpc::Id,
-    stdx::{Mutex, wait_until},
+    stdx::{Mutex, OnDrop, wait_until},
     transport::http::{
         HttpOptions,
         peers::{Peer, PeerPermit},
-        session::{
-            ActiveSession, HttpSession, LocalSessions, SessionFuture, SharedSessions, new_id, too_many_sessions,
-        },
+        session::{ActiveSession, HttpSession, LocalSessions, SessionFuture, Sessions, new_id, too_many_sessions},
     },
 };
 
@@ -108,7 +106,7 @@ impl ReplicaSessions {
     }
 
     /// Adds a copy of a session that another replica has opened. Returns `false` if there is no such session.
-    async fn load(&self, id: &str, principal: Option<&str>, peer: &Arc<Peer>) -> Result<bool, Fault> {
+    async fn add_copy(&self, id: &str, principal: Option<&str>, peer: &Arc<Peer>) -> Result<bool, Fault> {
         for attempt in 1.. {
             let announcements = self.announcements.load(Ordering::Acquire);
             let is_overlapped = || self.announcements.load(Ordering::Acquire) != announcements;
@@ -144,7 +142,7 @@ impl ReplicaSessions {
     ///
     /// Fails if the backend fails and the lease is over: the session may have ended long ago.
     async fn refresh(&self, local: &HttpSession) -> Result<bool, BackendError> {
-        if !self.is_outdated(&local.session, Instant::now()) {
+        if !self.is_outdated(&local.session) {
             return Ok(true);
         }
         let refreshed = if self.breaker.availability() == Availability::Down {
@@ -168,6 +166,19 @@ impl ReplicaSessions {
         }
     }
 
+    /// Returns whether a session must be read again before a message is processed that has arrived at `now`.
+    fn is_outdated_at(&self, session: &Session, now: Instant) -> bool {
+        let is_outdated = |shared: &SharedSession| shared.is_stale() || !self.store.replica.is_fresh(now.into());
+        SharedSession::of(session).is_some_and(is_outdated)
+    }
+
+    /// Records that a session is used, which keeps other processes from evicting it. Does not wait.
+    fn record_use(&self, session: &Session) {
+        if let Some(shared) = SharedSession::of(session).filter(|shared| shared.take_unused()) {
+            self.work.renewals.add(Work::Renew(shared.id.to_string()));
+        }
+    }
+
     /// Announces that a session may have changed or ended, as soon as the backend responds.
     fn announce_later(&self, session: &Session) {
         if let Some(shared) = SharedSession::of(session) {
@@ -183,26 +194,34 @@ impl ReplicaSessions {
     }
 }
 
-impl SharedSessions for ReplicaSessions {
-    fn open<'a>(
-        &'a self,
-        session: &'a Arc<Session>,
-        peer: &'a Arc<Peer>,
-    ) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
+impl Sessions for ReplicaSessions {
+    fn local(&self) -> &LocalSessions {
+        &self.sessions
+    }
+
+    fn open<'a>(&'a self, session: &'a Arc<Session>, peer: &'a Arc<Peer>) -> SessionFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             self.ensure_worker();
             let permit = self.sessions.reserve(peer).ok_or_else(too_many_sessions)?;
             let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
             let peer = hashed_name(peer.quota_key().unwrap_or_default());
-            let mut unopened = Unopened { work: &self.work, session: Some((id.to_string(), peer.clone())) };
-            let created = with_timeout(self.store.create(&id, session, peer)).await?;
-            unopened.session = None;
+            // Deletes what may have been written if the backend fails, or if the request is cancelled.
+            let unopened = OnDrop(|| self.work.removals.add(Work::Remove(id.to_string(), peer.clone())));
+            let created = with_timeout(self.store.create(&id, session, peer.clone())).await?;
+            std::mem::forget(unopened);
             self.insert(&id, session, created.ok_or_else(too_many_sessions)?, permit);
-            Ok(id)
+            Ok(())
         })
     }
 
-    fn find<'a>(
+    fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
+        let found = self.sessions.find(id, principal, now);
+        let local = found.filter(|local| !self.is_outdated_at(&local.session, now))?;
+        self.record_use(&local.session);
+        Some(local)
+    }
+
+    fn load<'a>(
         &'a self,
         id: &'a str,
         principal: Option<&'a str>,
@@ -212,31 +231,25 @@ impl SharedSessions for ReplicaSessions {
         Box::pin(async move {
             self.ensure_worker();
             if let Some(local) = self.sessions.find(id, principal, now) {
-                self.used(&local.session);
+                self.record_use(&local.session);
                 return Ok(self.refresh(&local).await?.then_some(local));
             }
-            if !is_id(id) || !with_timeout(self.load(id, principal, peer)).await? {
+            if !is_id(id) || !with_timeout(self.add_copy(id, principal, peer)).await? {
                 return Ok(None);
             }
             Ok(self.sessions.find(id, principal, now))
         })
     }
 
-    fn is_outdated(&self, session: &Session, now: Instant) -> bool {
-        let is_outdated = |shared: &SharedSession| shared.is_stale() || !self.store.replica.is_fresh(now.into());
-        SharedSession::of(session).is_some_and(is_outdated)
-    }
-
-    fn used(&self, session: &Session) {
-        if let Some(shared) = SharedSession::of(session).filter(|shared| shared.take_unused()) {
-            self.work.renewals.add(Work::Renew(shared.id.to_string()));
-        }
+    fn is_outdated(&self, session: &Session) -> bool {
+        self.is_outdated_at(session, Instant::now())
     }
 
     fn discard(&self, session: &Session) {
         if let Some(shared) = SharedSession::of(session) {
             self.work.removals.add(Work::Remove(shared.id.to_string(), shared.peer()));
         }
+        self.sessions.close(session.id().unwrap_or_default());
     }
 
     fn send<'a>(&'a self, session: &'a Session, messages: Vec<SessionMessage>) -> BackendFuture<'a, bool> {
@@ -263,10 +276,11 @@ impl SharedSessions for ReplicaSessions {
 
     fn delete<'a>(&'a self, session: &'a Session) -> BackendFuture<'a, ()> {
         Box::pin(async move {
-            // The announcement may arrive when the caller has already removed the copy.
+            // The announcement may arrive earlier, and remove the copy.
             let local = self.sessions.get(session.id().unwrap_or_default());
             with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))?;
-            local.iter().for_each(|local| self.ended(local));
+            local.iter().for_each(|local| local.ended_everywhere());
+            self.sessions.close(session.id().unwrap_or_default());
             Ok(())
         })
     }
@@ -345,20 +359,6 @@ impl ReplicaHandler for ReplicaSessions {
                 local.session.in_flight.fail_all(&lost);
                 local.session.pending_requests.withdraw(|request| Slot::of_id(request) == Some(slot));
             }
-        }
-    }
-}
-
-/// A session that is being opened, with its peer. It is deleted when this is dropped with it.
-struct Unopened<'a> {
-    work: &'a SharedWork,
-    session: Option<(String, String)>,
-}
-
-impl Drop for Unopened<'_> {
-    fn drop(&mut self) {
-        if let Some((session, peer)) = self.session.take() {
-            self.work.removals.add(Work::Remove(session, peer));
         }
     }
 }

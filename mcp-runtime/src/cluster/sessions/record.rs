@@ -148,7 +148,7 @@ fn adopt<'a>(session: &'a Session, roots: u64, after: &SessionRecord) -> impl Fn
     // Without a stored level, the initial one applies, since a change here may have failed. Levels that only a newer
     // release knows are ignored.
     if let Ok(level) = after.level.as_deref().map_or(Ok(FlowControl::INITIAL_LEVEL), str::parse) {
-        session.flow.set_level(level);
+        session.outbox.flow.set_level(level);
     }
     let updates = SharedSession::of(session).and_then(SharedSession::updates);
     let subscriber = session.subscriber.as_ref();

@@ -72,11 +72,7 @@ impl Follower {
     }
 
     /// Runs until the stream or its response ends.
-    pub(super) async fn run(mut self, feed: Feed) {
-        let _: Result<(), Closed> = self.follow(&feed).await;
-    }
-
-    async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
+    pub(super) async fn run(mut self, feed: Feed) -> Result<(), Closed> {
         let mut backoff = Backoff::up_to(MAX_PAUSE);
         loop {
             while let Some(item) = self.items.pop_front() {
@@ -85,8 +81,7 @@ impl Follower {
             if self.cursor.has_ended() {
                 return feed.send(StreamItem::End).await;
             }
-            let advanced = self.advance();
-            match race(advanced, feed.closed()).await {
+            match race(self.advance(), feed.closed()).await {
                 Ok(Ok(true)) => backoff.reset(),
                 // The log or the record of its requests has expired.
                 Ok(Ok(false)) => return Ok(()),

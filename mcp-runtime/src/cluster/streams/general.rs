@@ -139,7 +139,7 @@ struct GeneralResponse {
 impl SharedStreams for Arc<SessionStreams> {
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
         let (feed, items) = Feed::new(0);
-        let events = FollowedEvents::unopened(Arc::clone(&self.streams.responses), Arc::clone(&self.session_id), items);
+        let events = FollowedEvents::unopened(Arc::clone(&self.streams), Arc::clone(&self.session_id), items);
         let (this, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
         tokio::spawn(async move {
             if let Some(stream) = this.pump(calls, outbox, lines, memory, feed, unwritten).await {
@@ -317,7 +317,7 @@ impl SessionStreams {
                 subscriber.repeat();
             }
         }
-        self.streams.responses.resume(&self.session_id, GENERAL, response)
+        self.streams.open_response(&self.session_id, GENERAL, response)
     }
 
     /// Takes the pending notifications of changes for a response, with the number of each: at most one for each subscription.

@@ -15,13 +15,13 @@ mod responses;
 mod tests;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use follower::Follower;
 pub(super) use general::SessionStreams;
 use log::StreamLog;
 pub(super) use responses::ReaderRecord;
-use responses::{Feed, FollowedEvents, OpenResponses};
+use responses::{Feed, FollowedEvents, OPEN_RESPONSES, OpenResponses};
 use tokio::sync::watch;
 
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ReplicaStreams {
     replica: Arc<Replica>,
-    responses: Arc<OpenResponses>,
+    responses: OpenResponses,
     /// Has one receiver for each stream whose log does not contain all answers.
     unwritten: watch::Sender<()>,
 }
@@ -41,11 +41,11 @@ pub(crate) struct ReplicaStreams {
 impl ReplicaStreams {
     /// Creates the streams of a replica.
     pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
-        let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
-        let handler = Arc::downgrade(&responses);
-        replica.add_handler(responses::OPEN_RESPONSES, handler);
-        let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
-        Arc::new(Self { replica, responses, unwritten })
+        let (responses, unwritten) = (OpenResponses::default(), watch::Sender::new(()));
+        let streams = Arc::new(Self { replica: Arc::clone(replica), responses, unwritten });
+        let handler: Weak<Self> = Arc::downgrade(&streams);
+        replica.add_handler(OPEN_RESPONSES, handler);
+        streams
     }
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
@@ -56,23 +56,22 @@ impl ReplicaStreams {
 
     /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
     async fn resume(
-        &self,
+        self: &Arc<Self>,
         session: &Arc<str>,
         stream: u64,
         position: u64,
         dialect: &'static Dialect,
     ) -> Result<Resumption, BackendError> {
         let Some(owner) = Slot::of_id(stream) else { return Ok(Resumption::Unknown) };
-        let Self { replica, responses, .. } = self;
-        let log = StreamLog::new(replica.backend(), session, stream);
-        let Some(follower) = Follower::open(replica, log, owner, dialect, position).await? else {
+        let log = StreamLog::new(self.replica.backend(), session, stream);
+        let Some(follower) = Follower::open(&self.replica, log, owner, dialect, position).await? else {
             return Ok(Resumption::Unknown);
         };
         if follower.is_complete() {
             return Ok(Resumption::Complete);
         }
-        let number = replica.next_id(replica.join().await?);
-        let registration = responses.resume(session, stream, number);
+        let number = self.replica.next_id(self.replica.join().await?);
+        let registration = self.open_response(session, stream, number);
         registration.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));

@@ -18,7 +18,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::log::{MAX_PAUSE, RUNNING_TTL};
+use super::{
+    ReplicaStreams,
+    log::{MAX_PAUSE, RUNNING_TTL},
+};
 use crate::{
     backend::{BackendError, Backoff, RecordCondition, RecordVersion, with_timeout},
     cluster::replica::Replica,
@@ -33,22 +36,19 @@ const CHECKS: u32 = 5;
 /// The kind of the messages that announce that a response carries a stream.
 pub(super) const OPEN_RESPONSES: &str = "carried";
 
-/// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
-/// stream at any replica, the earlier response ends.
+/// The responses of a replica that carry streams, at most one for each stream. When a response begins to carry a stream
+/// at any replica, the earlier response ends.
 ///
 /// The number of connections limits the responses.
-#[derive(Debug)]
-pub(super) struct OpenResponses {
-    replica: Arc<Replica>,
-    responses: Mutex<HashMap<Stream, Response>>,
-}
+pub(super) type OpenResponses = Mutex<HashMap<Stream, Response>>;
 
 /// A session and one of its streams.
 type Stream = (Arc<str>, u64);
 
+/// A response that carries a stream.
 #[derive(Debug)]
-struct Response {
-    /// The number of the response, which is unique among all replicas.
+pub(super) struct Response {
+    /// The number of the response, which is unique among all replicas. The first response has that of its stream.
     number: u64,
     /// Whether the announcement of the response has arrived. All replicas receive announcements in the same order, and
     /// the response that was announced last carries the stream.
@@ -60,26 +60,21 @@ struct Response {
 /// The registration of a response, which ends when dropped.
 #[derive(Debug)]
 pub(crate) struct OpenResponse {
-    responses: Arc<OpenResponses>,
+    streams: Arc<ReplicaStreams>,
     stream: Stream,
     number: u64,
     ended: oneshot::Receiver<Infallible>,
 }
 
-impl OpenResponses {
-    pub(super) fn new(replica: Arc<Replica>) -> Self {
-        Self { replica, responses: Mutex::default() }
-    }
-
-    /// Registers the first response that carries a stream of this replica.
-    pub(super) fn begin(self: &Arc<Self>, session: &Arc<str>, stream: u64) -> OpenResponse {
-        self.add((Arc::clone(session), stream), stream, true)
-    }
-
-    /// Registers a response that resumes a stream. The number must be unique among all replicas. From now on,
-    /// announcements of earlier responses are ignored.
-    pub(super) fn resume(self: &Arc<Self>, session: &Arc<str>, stream: u64, number: u64) -> OpenResponse {
-        self.add((Arc::clone(session), stream), number, false)
+impl ReplicaStreams {
+    /// Registers a response that carries a stream. From now on, announcements of earlier responses are ignored. The first
+    /// response, whose number is that of the stream, replaces none, so it need not be announced.
+    pub(super) fn open_response(self: &Arc<Self>, session: &Arc<str>, stream: u64, number: u64) -> OpenResponse {
+        let (end, ended) = oneshot::channel();
+        let response = Response { number, is_announced: number == stream, _end: end };
+        let stream = (Arc::clone(session), stream);
+        self.responses.lock().insert(stream.clone(), response);
+        OpenResponse { streams: Arc::clone(self), stream, number, ended }
     }
 
     /// Returns a future that completes when a response has to end that carried the stream of a session for messages that
@@ -101,15 +96,9 @@ impl OpenResponses {
             }
         }
     }
-
-    fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> OpenResponse {
-        let (end, ended) = oneshot::channel();
-        self.responses.lock().insert(stream.clone(), Response { number, is_announced, _end: end });
-        OpenResponse { responses: Arc::clone(self), stream, number, ended }
-    }
 }
 
-impl ReplicaHandler for OpenResponses {
+impl ReplicaHandler for ReplicaStreams {
     fn message(&self, payload: &[u8]) {
         let mut words = std::str::from_utf8(payload).unwrap_or_default().split(' ');
         let (Some(session), Some(Ok(stream)), Some(Ok(number))) =
@@ -137,18 +126,18 @@ impl OpenResponse {
     /// Announces the response to all replicas, so that the earlier response ends.
     pub(super) async fn announce(&self) -> Result<(), BackendError> {
         let (session, stream) = &self.stream;
-        self.responses.replica.announce(OPEN_RESPONSES, format!("{session} {stream} {}", self.number).as_bytes()).await
+        self.streams.replica.announce(OPEN_RESPONSES, format!("{session} {stream} {}", self.number).as_bytes()).await
     }
 
-    /// Becomes ready when another response carries the stream.
-    pub(super) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.ended).poll(cx).map(drop)
+    /// Returns whether another response carries the stream. Otherwise, wakes the task when one does.
+    fn has_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        Pin::new(&mut self.ended).poll(cx).is_ready()
     }
 }
 
 impl Drop for OpenResponse {
     fn drop(&mut self) {
-        let mut responses = self.responses.responses.lock();
+        let mut responses = self.streams.responses.lock();
         if responses.get(&self.stream).is_some_and(|response| response.number == self.number) {
             responses.remove(&self.stream);
         }
@@ -278,7 +267,7 @@ pub(super) struct FollowedEvents {
     /// The number of the event after which the response starts.
     start: u64,
     items: FeedReceiver,
-    responses: Arc<OpenResponses>,
+    streams: Arc<ReplicaStreams>,
     /// The registration of the response, once the stream is opened.
     registration: Option<OpenResponse>,
     /// The wait for the end of the response that has replaced this one.
@@ -287,14 +276,14 @@ pub(super) struct FollowedEvents {
 
 impl FollowedEvents {
     /// Creates the events of a stream that is about to be opened.
-    pub(super) fn unopened(responses: Arc<OpenResponses>, session: Arc<str>, items: FeedReceiver) -> Self {
-        Self { session, stream: None, start: 0, items, responses, registration: None, replaced: None }
+    pub(super) fn unopened(streams: Arc<ReplicaStreams>, session: Arc<str>, items: FeedReceiver) -> Self {
+        Self { session, stream: None, start: 0, items, streams, registration: None, replaced: None }
     }
 
     /// Creates the events of a stream that a response resumes after the event with a position.
     pub(super) fn resumed(start: u64, items: FeedReceiver, registration: OpenResponse) -> Self {
         let (session, stream) = registration.stream.clone();
-        let unopened = Self::unopened(Arc::clone(&registration.responses), session, items);
+        let unopened = Self::unopened(Arc::clone(&registration.streams), session, items);
         Self { stream: Some(stream), start, registration: Some(registration), ..unopened }
     }
 }
@@ -309,14 +298,12 @@ impl EventSource for FollowedEvents {
     }
 
     fn poll_next(&mut self, _: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
-        if self.replaced.is_none()
-            && self.registration.as_mut().is_some_and(|registration| registration.poll_ended(cx).is_ready())
-        {
+        if self.replaced.is_none() && self.registration.as_mut().is_some_and(|response| response.has_ended(cx)) {
             if self.stream != Some(GENERAL) {
                 return Poll::Ready(None);
             }
             self.items.close();
-            self.replaced = Some(Wait::new(self.responses.replaced(&self.session)));
+            self.replaced = Some(Wait::new(self.streams.replaced(&self.session)));
         }
         if let Some(replaced) = &mut self.replaced {
             return replaced.poll(cx).map(|()| None);
@@ -324,7 +311,7 @@ impl EventSource for FollowedEvents {
         let item = ready!(self.items.poll_next(cx));
         if let Some(StreamItem::Opened { stream }) = item {
             self.stream = Some(stream);
-            self.registration = Some(self.responses.begin(&self.session, stream));
+            self.registration = Some(self.streams.open_response(&self.session, stream, stream));
         }
         Poll::Ready(item)
     }
@@ -419,14 +406,13 @@ mod tests {
         testing::test_backend::{BackendHook, BackendOperation, TestBackend},
     };
 
-    fn responses() -> Arc<OpenResponses> {
+    fn streams() -> Arc<ReplicaStreams> {
         let backend = Arc::new(MemoryBackend::default());
-        let replica = Arc::new(Replica::new(backend, std::time::Duration::from_secs(10)));
-        Arc::new(OpenResponses::new(replica))
+        ReplicaStreams::new(&Arc::new(Replica::new(backend, std::time::Duration::from_secs(10))))
     }
 
     fn has_ended(response: &mut OpenResponse) -> bool {
-        response.poll_ended(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
+        response.has_ended(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
     /// Two replicas receive the announcements of two responses in the same order.
@@ -434,9 +420,9 @@ mod tests {
     fn the_response_that_was_announced_last_carries_the_stream() {
         let session: Arc<str> = "session".into();
         for (order, expected) in [([1, 2], [true, false]), ([2, 1], [false, true])] {
-            let replicas = [responses(), responses()];
-            let mut first = replicas[0].add((Arc::clone(&session), 7), 1, false);
-            let mut second = replicas[1].add((Arc::clone(&session), 7), 2, false);
+            let replicas = [streams(), streams()];
+            let mut first = replicas[0].open_response(&session, 7, 1);
+            let mut second = replicas[1].open_response(&session, 7, 2);
             for number in order {
                 replicas.iter().for_each(|replica| replica.message(format!("session 7 {number}").as_bytes()));
             }
@@ -446,34 +432,34 @@ mod tests {
 
     #[test]
     fn a_response_ends_when_another_one_resumes_its_stream() {
-        let (responses, session) = (responses(), Arc::<str>::from("session"));
-        let mut first = responses.begin(&session, 7);
+        let (streams, session) = (streams(), Arc::<str>::from("session"));
+        let mut first = streams.open_response(&session, 7, 7);
         for other in ["session 8 9", "other 7 9", "session 7", "session 7 x", "session 7 7"] {
-            responses.message(other.as_bytes());
+            streams.message(other.as_bytes());
             assert!(!has_ended(&mut first), "{other}");
         }
-        let mut second = responses.add((Arc::clone(&session), 7), 9, false);
+        let mut second = streams.open_response(&session, 7, 9);
         assert!(has_ended(&mut first));
         drop(first);
-        responses.missed();
+        streams.missed();
         assert!(!has_ended(&mut second));
-        responses.message(b"session 7 10");
+        streams.message(b"session 7 10");
         assert!(has_ended(&mut second));
         drop(second);
-        assert!(responses.responses.lock().is_empty());
+        assert!(streams.responses.lock().is_empty());
     }
 
     /// The announcement of an earlier response of the same replica may arrive late.
     #[tokio::test]
     async fn an_earlier_response_of_the_same_replica_does_not_end_a_later_one() {
-        let (responses, session) = (responses(), Arc::<str>::from("session"));
-        let slot = responses.replica.join().await.unwrap();
-        let (earlier, later) = (responses.replica.next_id(slot), responses.replica.next_id(slot));
-        let mut response = responses.resume(&session, 7, later);
-        responses.missed();
-        responses.message(format!("session 7 {earlier}").as_bytes());
+        let (streams, session) = (streams(), Arc::<str>::from("session"));
+        let slot = streams.replica.join().await.unwrap();
+        let (earlier, later) = (streams.replica.next_id(slot), streams.replica.next_id(slot));
+        let mut response = streams.open_response(&session, 7, later);
+        streams.missed();
+        streams.message(format!("session 7 {earlier}").as_bytes());
         assert!(!has_ended(&mut response));
-        responses.message(b"session 7 1");
+        streams.message(b"session 7 1");
         assert!(has_ended(&mut response));
     }
 

@@ -92,8 +92,7 @@ impl InFlight {
         if let Some(class) = ending.class() {
             sink.outbox.set_fault(class);
         }
-        sink.operation.end(context.call().encoding.dialect, ending);
-        sink.close((!context.call().id.is_of_notification()).then_some(response));
+        end(context, sink, Some(response), ending);
     }
 
     /// Cancels a call or a listener without a response. Returns `false` if there is none with this id.
@@ -199,14 +198,19 @@ fn fail((context, sink): (Context, Sink), fault: &Fault) {
     let mut response = Vec::new();
     let Call { encoding, id, .. } = context.call();
     response::write_error(&mut response, encoding.dialect, Some(id), fault);
-    sink.operation.end(encoding.dialect, &Ending::Fault(fault.clone(), None));
-    sink.close((!id.is_of_notification()).then_some(response));
+    end(&context, sink, Some(response), &Ending::Fault(fault.clone(), None));
 }
 
 fn cancel((context, sink): (Context, Sink)) {
     context.shared().lifetime.stop();
-    sink.operation.end(context.call().encoding.dialect, &Ending::Failed(CANCELLED));
-    sink.close(None);
+    end(&context, sink, None, &Ending::Failed(CANCELLED));
+}
+
+/// Ends a call that was removed from the table. Nothing responds to a notification.
+fn end(context: &Context, sink: Sink, response: Option<Vec<u8>>, ending: &Ending) {
+    let Call { encoding, id, .. } = context.call();
+    sink.operation.end(encoding.dialect, ending);
+    sink.close(response.filter(|_| !id.is_of_notification()));
 }
 
 /// The destination of the response of a call in flight: a line of the output, or a part of the response of a batch.
@@ -232,8 +236,7 @@ impl Sink {
     /// Sends the response, or ends the call without one.
     fn close(self, response: Option<Vec<u8>>) {
         self.outbox.close_call(|out| match (self.batch, response) {
-            (Some(batch), Some(response)) => batch.push(&response, out),
-            (Some(batch), None) => batch.skip(out),
+            (Some(batch), response) => batch.close(response.as_deref(), out),
             (None, Some(response)) => {
                 if response.len() > out.capacity() && out.is_empty() {
                     *out = response;
@@ -251,9 +254,7 @@ debug!(Sink, self, batch: self.batch);
 
 /// A batch whose response is not yet complete. The limit on messages in a batch bounds the responses that it holds.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    progress: Mutex<Progress>,
-}
+pub(crate) struct Batch(Mutex<Progress>);
 
 #[derive(Debug)]
 struct Progress {
@@ -265,7 +266,7 @@ struct Progress {
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        Self { progress: Mutex::new(Progress { responses: Vec::new(), open: 1 }) }
+        Self(Mutex::new(Progress { responses: Vec::new(), open: 1 }))
     }
 
     /// Announces a response that follows later.
@@ -278,21 +279,23 @@ impl Batch {
         self.progress().add(response);
     }
 
-    /// Adds an announced response, and writes the response of the batch if this was the last one.
-    pub(crate) fn push(&self, response: &[u8], out: &mut Vec<u8>) {
-        let mut progress = self.progress();
-        progress.add(response);
-        progress.close_one(out);
-    }
-
-    /// Drops an announced response or marks the batch as read, and writes the response of the batch if it is
+    /// Adds or drops an announced response, or marks the batch as read, and writes the response of the batch if it is
     /// complete.
-    pub(crate) fn skip(&self, out: &mut Vec<u8>) {
-        self.progress().close_one(out);
+    pub(crate) fn close(&self, response: Option<&[u8]>, out: &mut Vec<u8>) {
+        let mut progress = self.progress();
+        if let Some(response) = response {
+            progress.add(response);
+        }
+        progress.open -= 1;
+        if progress.open == 0 && !progress.responses.is_empty() {
+            out.push(b'[');
+            out.append(&mut progress.responses);
+            out.extend_from_slice(b"]\n");
+        }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -302,14 +305,5 @@ impl Progress {
             self.responses.push(b',');
         }
         self.responses.extend_from_slice(response);
-    }
-
-    fn close_one(&mut self, out: &mut Vec<u8>) {
-        self.open -= 1;
-        if self.open == 0 && !self.responses.is_empty() {
-            out.push(b'[');
-            out.append(&mut self.responses);
-            out.extend_from_slice(b"]\n");
-        }
     }
 }

@@ -176,7 +176,7 @@ fn a_batch_has_one_response_however_its_calls_end() {
             let other = spawn(&fixture, move |it| it.finish(&second, "2"));
             let cancelling = spawn(&fixture, |it| it.table.cancel(&key("2")));
             let mut output = Vec::new();
-            batch.skip(&mut output);
+            batch.close(None, &mut output);
             finishing.join().unwrap();
             other.join().unwrap();
             let is_cancelled = cancelling.join().unwrap();

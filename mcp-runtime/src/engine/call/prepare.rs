@@ -125,23 +125,16 @@ pub(crate) fn run(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let call = context.call();
-    match (next, &function.common().handler) {
-        (None, Handler::Sync(handler)) => {
-            check_capacity(request)?;
-            let input = Input::new(function, call, Some(context), arguments);
-            call.run_sync(request, Some(context), *handler, input, out);
-        }
-        (None, handler) => {
-            let permit = admit(request)?;
-            match context.start(handler, Input::new(function, call, Some(context), arguments)) {
-                Ok(running) => context.run_future(request, permit, running, out),
-                Err(error) => call.fail(request, error, out),
-            }
-        }
-        (Some(next), _) => {
-            let permit = admit(request)?;
-            context.run_future(request, permit, next.start(layers::Call::new(context.clone(), arguments)), out);
-        }
+    if let (None, Handler::Sync(handler)) = (&next, &function.common().handler) {
+        check_capacity(request)?;
+        let input = Input::new(function, call, Some(context), arguments);
+        call.run_sync(request, Some(context), *handler, input, out);
+        return Ok(());
+    }
+    let permit = admit(request)?;
+    match context.start(function, next, arguments) {
+        Ok(running) => context.run_future(request, permit, running, out),
+        Err(error) => call.fail(request, error, out),
     }
     Ok(())
 }
@@ -165,7 +158,7 @@ pub(crate) fn share(request: &RequestContext<'_>, call: Call, is_read: bool, is_
     let is_read = is_read || is_layered;
     let caller = if is_read { request.caller() } else { request.unnamed_caller() };
     SharedCall {
-        log: match request.dialect.level {
+        log: match meta.level() {
             None if request.has(Feature::LogLevel) => LogThreshold::Session,
             level => LogThreshold::Request(level.filter(|_| !request.id.is_of_notification())),
         },
@@ -272,12 +265,22 @@ impl Call {
 }
 
 impl Context {
-    /// Decodes the arguments of a function and creates its future.
-    pub(crate) fn start(&self, handler: &Handler, input: Input<'_>) -> Result<CallFuture, HandlerError> {
-        let span = CallSpan::new(self, || format!("function {}", self.call().name));
+    /// Creates the future of a call with layers. Without any, decodes the arguments and creates the future of the function.
+    pub(crate) fn start(
+        &self,
+        function: &Function,
+        next: Option<Next>,
+        arguments: &str,
+    ) -> Result<CallFuture, HandlerError> {
+        if let Some(next) = next {
+            return Ok(next.start(layers::Call::new(self.clone(), arguments)));
+        }
+        let (call, handler) = (self.call(), &function.common().handler);
+        let input = Input::new(function, call, Some(self), arguments);
+        let span = CallSpan::new(self, || format!("function {}", call.name));
         let start = || span.in_scope(|| enter_call(Some(self), || handler.start(input, self.clone())));
         let started = catch_unwind(AssertUnwindSafe(start));
-        let running = started.unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))?;
+        let running = started.unwrap_or_else(|panic| Err(call.panic_fault(&*panic).into()))?;
         Ok(span.around(running))
     }
 

@@ -174,14 +174,11 @@ fn listed(violations: &[Violation]) -> String {
     violations.iter().map(|violation| format!("\n- {violation}")).collect()
 }
 
-const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
-const BEFORE_RESULT: &[u8] = br#","result":"#;
-
 /// Writes a response up to its result. The caller appends the result and a `}`.
 pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id) {
-    out.extend_from_slice(BEFORE_ID);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_bytes());
-    out.extend_from_slice(BEFORE_RESULT);
+    out.extend_from_slice(br#","result":"#);
 }
 
 /// Writes a response with an encoded result.

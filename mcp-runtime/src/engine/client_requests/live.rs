@@ -136,7 +136,7 @@ impl SessionPeer for LiveRequester {
         let session = open_session(&self.session);
         Box::pin(async move {
             if let Some(session) = session {
-                session.ended().await;
+                session.ended.wait().await;
             }
         })
     }
@@ -145,7 +145,7 @@ impl SessionPeer for LiveRequester {
         let session = open_session(&self.session).filter(|session| session.is_initialized());
         Box::pin(async move {
             match session {
-                Some(session) => session.is_read().await,
+                Some(session) => session.outbox.has_reader() || session.is_read_elsewhere().await,
                 None => false,
             }
         })
@@ -176,11 +176,6 @@ async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: 
 }
 
 impl Session {
-    /// Waits until the client has sent `notifications/initialized`.
-    pub(in crate::engine) async fn initialized(&self) {
-        self.initialized.wait().await;
-    }
-
     /// Waits until the client has sent `notifications/initialized`. Until then, the server may send no requests except
     /// pings.
     ///
@@ -191,13 +186,12 @@ impl Session {
         if self.is_initialized() {
             return Ok(());
         }
-        let initialized = timeout(limit, self.initialized());
-        match race(initialized, self.ended()).await {
-            Ok(Ok(())) => Ok(()),
+        match race(timeout(limit, self.initialized.wait()), self.ended.wait()).await {
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err(Fault::internal(format!(
                 "the client has not sent `notifications/initialized` within {limit:?}, so no request can be sent to it"
             ))),
-            Err(()) => Err(session_ended()),
+            Err(_) => Err(session_ended()),
         }
     }
 
@@ -211,12 +205,12 @@ impl Session {
             return Ok(Arc::clone(&self.outbox));
         }
         let read = race(self.outbox.until_read(), self.until_read_elsewhere());
-        match race(timeout(limit, read), self.ended()).await {
+        match race(timeout(limit, read), self.ended.wait()).await {
             Ok(Ok(_)) => Ok(Arc::clone(&self.outbox)),
             Ok(Err(_)) => Err(Fault::internal(format!(
                 "the client has not opened a stream for messages outside of calls within {limit:?}"
             ))),
-            Err(()) => Err(session_ended()),
+            Err(_) => Err(session_ended()),
         }
     }
 
@@ -231,22 +225,13 @@ impl Session {
         }
     }
 
-    /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
-    /// if the backend fails.
-    async fn is_read(&self) -> bool {
-        self.outbox.has_reader() || self.is_read_elsewhere().await
-    }
-
+    /// Returns whether the client reads messages that belong to no request at another replica. Returns `false` if the
+    /// backend fails.
     async fn is_read_elsewhere(&self) -> bool {
         match self.pending_requests.replicas().zip(self.id()) {
             Some((replicas, id)) => replicas.is_read(id).await.unwrap_or(false),
             None => false,
         }
-    }
-
-    /// Waits until the session has ended.
-    pub(in crate::engine) async fn ended(&self) {
-        self.ended.wait().await;
     }
 }
 
@@ -329,12 +314,12 @@ impl RootsHook {
                 let handle = handler::Session::new(Arc::new(LiveRequester::of_session(&session)));
                 let function = Arc::clone(&hook.0);
                 let mut running = tokio::spawn(async move { function(handle).await });
-                match race(&mut running, session.ended()).await {
+                match race(&mut running, session.ended.wait()).await {
                     Ok(Err(error)) if error.is_panic() => {
                         tracing::error!("the function passed to `on_roots_changed` panicked");
                     }
                     Ok(_) => {}
-                    Err(()) => return running.abort(),
+                    Err(_) => return running.abort(),
                 }
                 if !session.roots.hook_runs.finish() {
                     return;

@@ -70,10 +70,8 @@ pub(in crate::engine) fn requester(
     if let Some(earlier) = state.as_ref().and_then(|state| state.traceparent.as_deref()) {
         request.operation.continues(earlier);
     }
-    let (asked, RequestState { answered, once, rejected, .. }) = match state {
-        Some(state) => (Some(state.asked.clone()), state),
-        None => (None, RequestState::default()),
-    };
+    let asked = state.as_ref().map(|state| state.asked.clone());
+    let RequestState { answered, once, rejected, .. } = state.unwrap_or_default();
     Ok(Some(Arc::new(RoundsRequester {
         responses,
         asked,

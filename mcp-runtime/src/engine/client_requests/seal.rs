@@ -106,7 +106,8 @@ impl StateKeys {
     /// Fails if the state is too large, if the operating system provides no randomness, or if the keys are shared and
     /// the backend has never responded.
     pub(super) fn keep(&self, binding: &[u8; 32], state: RequestState) -> Result<String, Fault> {
-        let bytes = if state.is_plain() { plain(&state)? } else { self.sealed(binding, state)? };
+        let is_plain = state.is_plain();
+        let bytes = if is_plain { [&[PLAIN][..], &json(&state)?].concat() } else { self.sealed(binding, state)? };
         check_size(bytes.len())?;
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
@@ -119,11 +120,7 @@ impl StateKeys {
         let payload = json(&SealedState { expires, state })?;
         let payload = Payload { msg: &payload, aad: &self.associated_data(binding) };
         let sealed = key.cipher().encrypt(&XNonce::from(nonce), payload).map_err(|_| cannot_seal())?;
-        let mut bytes = vec![SEALED];
-        bytes.extend(key.id());
-        bytes.extend(nonce);
-        bytes.extend(sealed);
-        Ok(bytes)
+        Ok([&[SEALED][..], &key.id(), &nonce, &sealed].concat())
     }
 
     /// Decodes a state that a client returned.
@@ -137,8 +134,8 @@ impl StateKeys {
         match bytes.split_first() {
             Some((&PLAIN, plain)) => {
                 let state = serde_json::from_slice(plain).map_err(|_| invalid_request_state("malformed"))?;
-                let is_allowed = |state: &RequestState| state.is_plain();
-                Some(state).filter(is_allowed).ok_or_else(|| invalid_request_state("contains data that must be sealed"))
+                let allowed = Some(state).filter(RequestState::is_plain);
+                allowed.ok_or_else(|| invalid_request_state("contains data that must be sealed"))
             }
             Some((&SEALED, sealed)) => self.unseal(binding, sealed),
             _ => Err(invalid_request_state("unknown format")),
@@ -184,12 +181,6 @@ impl OwnKeys {
         }
         self.keys.first().cloned().ok_or_else(cannot_seal)
     }
-}
-
-fn plain(state: &RequestState) -> Result<Vec<u8>, Fault> {
-    let mut bytes = vec![PLAIN];
-    bytes.extend(json(state)?);
-    Ok(bytes)
 }
 
 fn cannot_seal() -> Fault {

@@ -43,15 +43,11 @@ pub(crate) struct SharedBackend {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct LayerBackend<'a> {
-    shared: &'a SharedBackend,
-    position: usize,
+    pub(super) shared: &'a SharedBackend,
+    pub(super) position: usize,
 }
 
 impl<'a> LayerBackend<'a> {
-    pub(super) fn new(shared: &'a SharedBackend, position: usize) -> Self {
-        Self { shared, position }
-    }
-
     /// Returns the backend.
     pub fn get(self) -> &'a Arc<dyn Backend> {
         &self.shared.backend

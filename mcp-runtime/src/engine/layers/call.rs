@@ -45,7 +45,7 @@ pub struct Call {
     /// The completion of an argument, if that is called instead of the function.
     completion: Option<Arc<Completion>>,
     /// The position of the layer that receives the call.
-    position: LayerPosition,
+    pub(super) position: LayerPosition,
 }
 
 /// The place of a layer among the layers of the server.
@@ -101,11 +101,6 @@ impl Call {
         self.context.call().function.as_deref().expect("layers wrap functions")
     }
 
-    /// Returns the call as the layer at this position receives it.
-    pub(super) fn at(self, position: LayerPosition) -> Self {
-        Self { position, ..self }
-    }
-
     /// Returns whether the layer that receives the call applies to every call.
     pub(crate) fn is_layered_generally(&self) -> bool {
         self.position.is_general
@@ -156,7 +151,7 @@ impl Call {
     #[cfg(feature = "cluster")]
     pub fn backend(&self) -> Option<LayerBackend<'_>> {
         let shared = self.context.call().states.get()?;
-        Some(LayerBackend::new(shared, self.position.index))
+        Some(LayerBackend { shared, position: self.position.index })
     }
 
     /// Returns the sender of the request.

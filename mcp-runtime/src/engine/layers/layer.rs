@@ -84,10 +84,6 @@ pointers!(Arc Box);
 pub struct Next(vec::IntoIter<Arc<dyn Layer>>);
 
 impl Next {
-    pub(super) fn new(layers: Vec<Arc<dyn Layer>>) -> Self {
-        Self(layers.into_iter())
-    }
-
     /// Continues the call and returns its outcome. A panic becomes a fault.
     ///
     /// # Cancel safety
@@ -263,21 +259,22 @@ impl Layers {
         let info = function.info();
         let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
         let layers: Vec<_> = applying.map(|entry| Arc::clone(entry) as _).collect();
-        (!layers.is_empty()).then(|| Next::new(layers))
+        (!layers.is_empty()).then(|| Next(layers.into_iter()))
     }
 
     /// Returns the continuation of a call whose future is polled, because layers apply to it, or because the check of
     /// its arguments may take long. Returns `None` if the function can be called directly.
     pub(crate) fn for_call(&self, function: &Function, arguments: &str) -> Option<Next> {
         let is_slow = || function.contract.is_slow_to_check(arguments);
-        self.for_function(function).or_else(|| is_slow().then(|| Next::new(Vec::new())))
+        self.for_function(function).or_else(|| is_slow().then(|| Next(vec::IntoIter::default())))
     }
 }
 
 impl Layer for LayerEntry {
-    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
+    fn call(&self, mut call: Call, next: Next) -> LayerFuture<'_> {
         let span = CallSpan::new(&call.context, || format!("layer {}", self.name));
-        let running = span.in_scope(|| self.layer.call(call.at(self.position), next));
+        call.position = self.position;
+        let running = span.in_scope(|| self.layer.call(call, next));
         span.around(running)
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
             return list_resources(request, cursor, call, &lists, listed, out);
         }
     }
-    let mut pager = request.engine().pager(request.dialect());
+    let mut pager = request.engine().pager(request.dialect);
     #[cfg(feature = "ui")]
     let kind = if registry.has_app_only_tools {
         // A cache cannot tell which clients show pages.
@@ -82,7 +82,7 @@ fn list_resources(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
-    let (dialect, cursor) = (request.dialect(), cursor.map(Cow::into_owned));
+    let (dialect, cursor) = (request.dialect, cursor.map(Cow::into_owned));
     let functions: Vec<_> = lists.iter().map(|(template, list)| (*list, template.common().blocking)).collect();
     let uses_context = lists.iter().any(|(_, list)| takes_context(list));
     check_in_flight(request)?;
@@ -167,7 +167,7 @@ pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut 
     authorize(request, function)?;
     let mut arguments = Vec::new();
     let mut object = Object::begin(&mut arguments);
-    object.copy_without(request.params.json().map_or("{}", RawJson::text), "_meta");
+    object.copy_without(request.params.whole.map_or("{}", RawJson::text), "_meta");
     object.end();
     let arguments = String::from_utf8_lossy(&arguments);
     call_function(request, function, function.name.clone(), &arguments, out)
@@ -175,11 +175,11 @@ pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut 
 
 /// Answers a method that is declared by the dialect of the request.
 fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let Some(respond) = request.dialect().method(method) else {
+    let Some(respond) = request.dialect.method(method) else {
         return Err(Fault::MethodNotFound(method.to_owned()));
     };
     let mut result = Vec::new();
-    respond(request.params.json(), &mut Object::begin(&mut result))?;
+    respond(request.params.whole, &mut Object::begin(&mut result))?;
     request.encoding().end_result(&mut result, None);
     response::write_result(out, request.id, &result);
     Ok(())
@@ -211,7 +211,7 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
 pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills = request.registry.skills.all();
-    let pager = request.engine().pager(request.dialect());
+    let pager = request.engine().pager(request.dialect);
     let list = ("skills", "skills", EntryKind::Resource);
     let page = pager.page_of(list, skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
     response::write_result(out, request.id, &page);
@@ -243,7 +243,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
     let Some(children) = skills.children(node) else {
         return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
     };
-    let pager = Pager { caches: None, ..request.engine().pager(request.dialect()) };
+    let pager = Pager { caches: None, ..request.engine().pager(request.dialect) };
     let list = (&*uri, "resources", EntryKind::Resource);
     let page = pager.page_of(list, &children, cursor.as_deref(), |info, _| sees(info))?;
     response::write_result(out, request.id, &page);
@@ -272,7 +272,7 @@ pub(crate) fn required_scopes<'a>(name: &str, request: &RequestContext<'a>) -> S
         }
         Some(Complete) => Vec::from_iter(completion::referenced_function(request).map(|(_, function)| function)),
         Some(Listen) => {
-            let uris = Filter::read(request.params, ListSet::listed_in(request.dialect()))
+            let uris = Filter::read(request.params, ListSet::listed_in(request.dialect))
                 .ok()
                 .and_then(|filter| filter.resources);
             uris.iter().flatten().filter_map(|uri| resource(uri)).collect()

@@ -53,9 +53,8 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         principal = request.principal().map(excerpt).as_deref(),
         "session opened"
     );
-    let flow = Arc::clone(&connection.flow);
     let outbox = if connection.is_single_exchange {
-        Arc::new(Outbox::new(Arc::clone(&flow)))
+        Arc::new(Outbox::new(Arc::clone(&connection.outbox.flow)))
     } else {
         Arc::clone(&connection.outbox)
     };
@@ -66,13 +65,8 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     let declared = Declared { lists, logging: offered.logging || announces_changes };
     let capabilities = capabilities.map_or("{}", RawJson::text).into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
-    let session = engine.open_session(
-        info,
-        declared,
-        outbox,
-        (Arc::clone(&connection.in_flight), flow),
-        Some(network(connection)),
-    );
+    let (in_flight, network) = (Arc::clone(&connection.in_flight), network(connection));
+    let session = engine.open_session(info, declared, outbox, in_flight, Some(network));
     request.operation.set_dialect(dialect);
     connection.session.set(session).map_err(|_| already_initialized())?;
     response::write_result(out, request.id, engine.description(request.registry, dialect));
@@ -107,7 +101,7 @@ pub(crate) fn roots_changed(connection: &ConnectionContext) {
 
 /// Describes the server to clients without a session, in response to `server/discover`.
 pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    response::write_result(out, request.id, request.engine().description(request.registry, request.dialect()));
+    response::write_result(out, request.id, request.engine().description(request.registry, request.dialect));
     Ok(())
 }
 
@@ -122,7 +116,7 @@ pub(crate) fn acknowledge(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
 pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let level = params::level(request.params.member("level"), "level")?;
-    request.connection.flow.set_level(level);
+    request.connection.outbox.flow.set_level(level);
     request.connection.tell_replicas(|| SessionMessage::Change(SessionChange::Level(level)));
     acknowledge(request, out)
 }
@@ -181,7 +175,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let sees = |function: &Function| visible.sees(function);
     let is_known = |uri: &str| is_skill_file(request, &visible, uri) || registry.resource(uri, sees).is_some();
     let capabilities = registry.capabilities;
-    let requested = Filter::read(request.params, ListSet::listed_in(request.dialect()))?;
+    let requested = Filter::read(request.params, ListSet::listed_in(request.dialect))?;
     tasks::check_filter(request, &requested)?;
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes(Method::Listen.name(), request))?;

@@ -10,7 +10,7 @@ use std::{
 use super::{
     operation::{Ending, Operation},
     params::Params,
-    source::{MirroredFields, RequestSource, SenderAccess, VisibleTo, check_scopes},
+    source::{RequestSource, SenderAccess, VisibleTo, check_scopes},
 };
 use crate::{
     auth::{Identity, Scopes},
@@ -28,9 +28,8 @@ use crate::{
     error::{Fault, beginning},
     handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
-    model::Level,
     registry::Registry,
-    revision::{self, Dialect, Feature},
+    revision::{Dialect, Feature},
     stdx::Mutex,
 };
 
@@ -41,7 +40,6 @@ pub(crate) struct ConnectionContext {
     /// The session, once `initialize` has opened it.
     pub(crate) session: OnceLock<Arc<Session>>,
     pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) flow: Arc<FlowControl>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) source: Option<Arc<dyn RequestSource>>,
     /// Whether the connection serves a single exchange, so that a session opened on it outlives it.
@@ -56,18 +54,11 @@ pub(crate) struct ConnectionContext {
 
 impl ConnectionContext {
     /// Creates the state of a connection without a session and without a source.
-    pub(crate) fn new(
-        now: Instant,
-        engine: Arc<Engine>,
-        in_flight: Arc<InFlight>,
-        flow: Arc<FlowControl>,
-        outbox: Arc<Outbox>,
-    ) -> Self {
+    pub(crate) fn new(now: Instant, engine: Arc<Engine>, in_flight: Arc<InFlight>, outbox: Arc<Outbox>) -> Self {
         Self {
             engine,
             session: OnceLock::new(),
             in_flight,
-            flow,
             outbox,
             source: None,
             is_single_exchange: false,
@@ -97,7 +88,7 @@ impl ConnectionContext {
 /// A request, with everything that is needed to answer it.
 pub(crate) struct RequestContext<'a> {
     pub(crate) connection: &'a ConnectionContext,
-    pub(crate) dialect: &'a RequestDialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) params: &'a Params<'a>,
     pub(crate) id: &'a Id,
     /// The batch that contains the request.
@@ -118,23 +109,19 @@ impl<'a> RequestContext<'a> {
         if let Some(class) = ending.class() {
             self.connection.outbox.set_fault(class);
         }
-        self.operation.end(self.dialect.dialect, ending);
+        self.operation.end(self.dialect, ending);
     }
 
     pub(crate) fn session(&self) -> Option<&'a Arc<Session>> {
         self.connection.session.get()
     }
 
-    pub(crate) fn dialect(&self) -> &'static Dialect {
-        self.dialect.dialect
-    }
-
     pub(crate) fn has(&self, feature: Feature) -> bool {
-        self.dialect.dialect.has(feature)
+        self.dialect.has(feature)
     }
 
     pub(crate) fn encoding(&self) -> &'a Arc<Encoding> {
-        self.connection.engine.encoding(self.dialect.dialect)
+        self.connection.engine.encoding(self.dialect)
     }
 
     /// Returns the principal of the [connection](ConnectionContext::principal).
@@ -151,7 +138,7 @@ impl<'a> RequestContext<'a> {
                 let (engine, peer) = (self.engine(), source.sender_key().unwrap_or_default());
                 engine.peer_rates.of(&peer, &engine.profile.limits.rates, connection.clock.last())
             }
-            _ => Arc::clone(&connection.flow),
+            _ => Arc::clone(&connection.outbox.flow),
         }
     }
 
@@ -162,15 +149,14 @@ impl<'a> RequestContext<'a> {
 
     /// Returns the scopes of the sender, for checks that outlive the request.
     pub(crate) fn sender_access(&self) -> SenderAccess {
-        SenderAccess::new(&self.connection.engine.profile.access, self.connection.source.as_ref())
+        let rules = &self.connection.engine.profile.access;
+        SenderAccess(self.connection.source.as_ref().map(|source| (Arc::clone(rules), Arc::clone(source))))
     }
 
     /// Returns the entries that the sender of the request sees.
     pub(crate) fn visible_to(&self) -> VisibleTo {
-        match &self.connection.engine.profile.visibility {
-            Some(visibility) => visibility.for_caller(self.caller()),
-            None => VisibleTo::default(),
-        }
+        let visibility = self.connection.engine.profile.visibility.as_ref();
+        VisibleTo(visibility.map(|visibility| Arc::new((visibility.clone(), self.caller()))))
     }
 
     /// Returns the sender of the request.
@@ -184,7 +170,7 @@ impl<'a> RequestContext<'a> {
             local_identity: self.local_identity().cloned(),
             is_stdio: self.connection.is_stdio && self.connection.source.is_none(),
             client: None,
-            revision: self.dialect.dialect.revision(),
+            revision: self.dialect.revision(),
             head: self.connection.source.as_ref().map(|source| Arc::clone(source) as _),
         }
     }
@@ -233,68 +219,6 @@ fn printable(text: String) -> String {
         return text;
     }
     beginning(&text, MAX_CLIENT_INFO_BYTES).replace(char::is_control, "\u{fffd}")
-}
-
-/// The dialect of a request, and the options that the request itself sets.
-#[derive(Debug)]
-pub(crate) struct RequestDialect {
-    pub(crate) dialect: &'static Dialect,
-    /// The log level of a stateless request.
-    pub(crate) level: Option<Level>,
-}
-
-impl RequestDialect {
-    /// Determines the dialect of a request: the version that the request names, or else the version of its session.
-    ///
-    /// See [Versioning](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
-    ///
-    /// # Errors
-    ///
-    /// Returns a fault if the version is missing or unsupported, or if it contradicts the version that the transport
-    /// names.
-    pub(crate) fn determine(
-        session: Option<&'static Dialect>,
-        source: Option<&dyn RequestSource>,
-        method: &str,
-        params: &Params<'_>,
-    ) -> Result<Self, Fault> {
-        if let Some(version) = params.meta.protocol_version {
-            if let Some(source) = source {
-                source.check_request(&MirroredFields { version, method, subject: params.subject(method) })?;
-            }
-            let (dialect, level) = params.meta.stateless()?;
-            return Ok(Self { dialect, level });
-        }
-        if let Some(dialect) = session {
-            return Ok(Self { dialect, level: None });
-        }
-        if let Some(source) = source {
-            source.check_unversioned()?;
-        }
-        match method {
-            "initialize" | "ping" => Ok(Self { dialect: revision::newest_handshake(), level: None }),
-            _ => Err(Fault::invalid_params(
-                "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with `initialize`",
-            )),
-        }
-    }
-
-    /// Determines the dialect of a notification, which need not name a version.
-    ///
-    /// # Errors
-    ///
-    /// Returns a fault if there is neither a session nor a stateless revision.
-    pub(crate) fn of_notification(
-        session: Option<&'static Dialect>,
-        source: Option<&dyn RequestSource>,
-        params: &Params<'_>,
-    ) -> Result<Self, Fault> {
-        let of_source = || source.map_or(Some(revision::newest()), RequestSource::notification_dialect);
-        let dialect = session.or_else(of_source).ok_or_else(|| Fault::invalid_params("no session was opened"))?;
-        let named = params.meta.protocol_version.map(|_| params.meta.stateless()).transpose()?;
-        let (dialect, level) = named.unwrap_or((dialect, None));
-        Ok(Self { dialect, level })
-    }
 }
 
 /// Checks that the sender of a request may use a function.

@@ -1,7 +1,8 @@
-//! The method of a message, and the members of its `params`.
+//! The method of a message, the members of its `params`, and its dialect.
 
 use std::borrow::Cow;
 
+use super::source::{MirroredFields, RequestSource};
 use crate::{
     error::Fault,
     jsonrpc::{MAX_ID_BYTES, Object, RawJson, raw},
@@ -19,7 +20,7 @@ pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 #[derive(Default)]
 pub(crate) struct Params<'a> {
     /// The whole object, for rarely used members.
-    whole: Option<RawJson<'a>>,
+    pub(crate) whole: Option<RawJson<'a>>,
     pub(crate) name: Option<RawJson<'a>>,
     pub(crate) uri: Option<RawJson<'a>>,
     pub(crate) arguments: Option<RawJson<'a>>,
@@ -73,9 +74,53 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Returns the JSON of the whole object.
-    pub(crate) fn json(&self) -> Option<RawJson<'a>> {
-        self.whole
+    /// Determines the dialect of a request: the version that the request names, or else the version of its session.
+    ///
+    /// See [Versioning](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the version is missing or unsupported, or if it contradicts the version that the transport
+    /// names.
+    pub(crate) fn dialect(
+        &self,
+        session: Option<&'static Dialect>,
+        source: Option<&dyn RequestSource>,
+        method: &str,
+    ) -> Result<&'static Dialect, Fault> {
+        if let Some(version) = self.meta.protocol_version {
+            if let Some(source) = source {
+                source.check_request(&MirroredFields { version, method, subject: self.subject(method) })?;
+            }
+            return self.meta.stateless();
+        }
+        if let Some(dialect) = session {
+            return Ok(dialect);
+        }
+        if let Some(source) = source {
+            source.check_unversioned()?;
+        }
+        match method {
+            "initialize" | "ping" => Ok(revision::newest_handshake()),
+            _ => Err(Fault::invalid_params(
+                "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with `initialize`",
+            )),
+        }
+    }
+
+    /// Determines the dialect of a notification, which need not name a version.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if there is neither a session nor a stateless revision.
+    pub(crate) fn notification_dialect(
+        &self,
+        session: Option<&'static Dialect>,
+        source: Option<&dyn RequestSource>,
+    ) -> Result<&'static Dialect, Fault> {
+        let of_source = || source.map_or(Some(revision::newest()), RequestSource::notification_dialect);
+        let dialect = session.or_else(of_source).ok_or_else(|| Fault::invalid_params("no session was opened"))?;
+        self.meta.protocol_version.map_or(Ok(dialect), |_| self.meta.stateless())
     }
 
     /// Returns the JSON of any member.
@@ -181,14 +226,14 @@ impl<'a> Meta<'a> {
         }
     }
 
-    /// Checks the mandatory members of a stateless request. Returns its dialect and log level.
+    /// Checks the mandatory members of a stateless request. Returns its dialect.
     ///
     /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
     ///
     /// # Errors
     ///
     /// Returns a fault if a member is missing or invalid, or if the version is unsupported.
-    pub(crate) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
+    fn stateless(&self) -> Result<&'static Dialect, Fault> {
         let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
         let Some(dialect) = revision::stateless(&version) else {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
@@ -198,8 +243,15 @@ impl<'a> Meta<'a> {
             return Err(Fault::invalid_params(message));
         }
         check_capabilities(self.client_capabilities, "_meta.io.modelcontextprotocol/clientCapabilities")?;
-        let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
-        Ok((dialect, level.transpose()?))
+        if let Some(json) = self.log_level {
+            level(Some(json), "_meta.io.modelcontextprotocol/logLevel")?;
+        }
+        Ok(dialect)
+    }
+
+    /// Returns the log level of a stateless request, which is valid if its dialect could be determined.
+    pub(crate) fn level(&self) -> Option<Level> {
+        self.protocol_version.and(self.log_level)?.string()?.parse().ok()
     }
 }
 

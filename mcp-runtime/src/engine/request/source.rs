@@ -80,13 +80,9 @@ pub(crate) struct MirroredFields<'a> {
 /// The scopes of a sender, for checks that outlive its request. A sender over a transport that does not identify
 /// senders has all of them.
 #[derive(Debug, Clone)]
-pub(crate) struct SenderAccess(Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>);
+pub(crate) struct SenderAccess(pub(super) Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>);
 
 impl SenderAccess {
-    pub(crate) fn new(rules: &Arc<AccessRules>, source: Option<&Arc<dyn RequestSource>>) -> Self {
-        Self(source.map(|source| (Arc::clone(rules), Arc::clone(source))))
-    }
-
     /// Returns whether the sender has scopes.
     pub(crate) fn grants(&self, scopes: &Scopes) -> bool {
         self.0.as_ref().is_none_or(|(rules, source)| rules.grants(source.identity(), scopes))
@@ -135,18 +131,13 @@ impl Visibility {
     pub(crate) fn decide(&self, caller: &Caller, info: &EntryInfo<'_>) -> bool {
         (self.0)(caller, info)
     }
-
-    /// Returns the entries that a caller sees.
-    pub(crate) fn for_caller(&self, caller: Caller) -> VisibleTo {
-        VisibleTo(Some(Arc::new((self.clone(), caller))))
-    }
 }
 
 debug!(Visibility, self);
 
 /// The entries that a caller sees: all of them, unless the server has a [`Visibility`].
-#[derive(Debug, Clone, Default)]
-pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
+#[derive(Debug, Clone)]
+pub(crate) struct VisibleTo(pub(super) Option<Arc<(Visibility, Caller)>>);
 
 impl VisibleTo {
     /// Returns whether some entries may be hidden.

@@ -95,8 +95,8 @@ impl Operation {
 
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
     /// parent, since that request ends long before the task.
-    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &Context) -> Self {
-        let call = context.call();
+    pub(crate) fn of_task(context: &Context) -> Self {
+        let (call, telemetry) = (context.call(), context.shared().telemetry.as_ref());
         let unsampled = context.shared().unsampled.clone();
         let _entered = enter(unsampled.as_ref());
         let caller = caller_span(telemetry, context.principal(), || None);

@@ -111,20 +111,16 @@ fn write_detailed_members(object: &mut Object<'_>, encoding: &Encoding, task: &T
             object.raw(if task.state.status == TaskStatus::Failed { "error" } else { "result" }, json);
         }
         if task.state.status == TaskStatus::InputRequired {
-            write_inputs(object, task);
+            let mut requests = Object::begin(object.key("inputRequests"));
+            for input in task.state.pending_inputs() {
+                let mut request = Object::begin(requests.key(&input.key));
+                request.string("method", &input.method);
+                request.raw("params", input.params.as_bytes());
+                request.end();
+            }
+            requests.end();
         }
     }
-}
-
-fn write_inputs(object: &mut Object<'_>, task: &Task) {
-    let mut requests = Object::begin(object.key("inputRequests"));
-    for input in task.state.pending_inputs() {
-        let mut request = Object::begin(requests.key(&input.key));
-        request.string("method", &input.method);
-        request.raw("params", input.params.as_bytes());
-        request.end();
-    }
-    requests.end();
 }
 
 /// Copies a JSON object and adds its task to the `_meta` of the copy.

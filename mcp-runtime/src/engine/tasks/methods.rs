@@ -14,7 +14,7 @@ use super::{
     LOG_TARGET,
     client::{TaskClient, TaskSession},
     encode,
-    request::{ResultRequest, TaskRequest, decode_cursor, decode_responses, list as list_page},
+    request::{ResultRequest, TaskRequest, decode_responses},
     service::{DeferredTask, TaskOwner},
     store::TaskStore,
     task::{Task, TaskError, TaskKey},
@@ -24,22 +24,22 @@ use crate::{
     engine::{
         call::prepare::{admit, answer_with, call_function, call_with, check_in_flight, prepare, run, share},
         client_requests::requester,
-        layers,
         listener::Filter,
         outbox::Outbox,
         request::{
             context::RequestContext,
             params::{self, Method, Params, TASKS_EXTENSION},
-            source::SenderAccess,
+            source::{Permit, SenderAccess},
         },
     },
     error::{Fault, excerpt},
     handler::{
-        Context, Encoding, Finished, Function, Input, SharedCall,
+        Context, Encoding, Finished, Function, SharedCall,
         entry::{Handler, TaskSupport},
     },
     jsonrpc::RawJson,
     random,
+    registry::{cursor_after, last_key, unknown_cursor},
     revision::Feature,
 };
 
@@ -69,8 +69,7 @@ fn call_as_task(
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let handler = &function.common().handler;
-    if let Handler::Sync(_) = handler {
+    if let Handler::Sync(_) = function.common().handler {
         return call_with(request, function, function.name.clone(), arguments, None, out);
     }
     let client = Arc::new(task_client(request));
@@ -84,11 +83,7 @@ fn call_as_task(
         ..share(request, call, function.uses_context || is_traced, next.is_some())
     });
     let owner = task_owner(request)?;
-    let started = match next {
-        Some(next) => Ok(next.start(layers::Call::new(context.clone(), arguments))),
-        None => context.start(handler, Input::new(function, context.call(), Some(&context), arguments)),
-    };
-    let running = match started {
+    let running = match context.start(function, next, arguments) {
         Ok(running) => running,
         // A client that requests a task gets one, even if the call fails before the function runs.
         Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
@@ -231,48 +226,55 @@ pub(crate) fn request(method: Method, request: &RequestContext<'_>, out: &mut Ve
     }
     check_in_flight(request)?;
     request.budgets().admit_task_request(request.connection.clock.last())?;
+    let timeout = request.engine().profile.limits.timeout;
     match method {
-        Method::ListTasks => {
-            let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
-            let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
-            let after = request.params.cursor()?.map(|cursor| decode_cursor(&tasks, &cursor, &owner)).transpose()?;
-            let page_size = engine.profile.limits.page_size;
-            answer(request, method, list_page(tasks, encoding, owner, access, after, page_size), out);
+        Method::ListTasks => answer(request, method, timeout, None, list(request)?, out),
+        Method::TaskResult => {
+            let task = task_request(request)?;
+            let session = request.session().ok_or_else(|| Fault::MethodNotFound(method.name().to_owned()))?;
+            let (session, outbox) = (Arc::clone(session), Arc::clone(&request.connection.outbox));
+            let result = ResultRequest { request: task, session, outbox };
+            // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
+            // There is no timeout, since tasks expire.
+            answer(request, method, None, admit(request)?, result.wait(), out);
         }
-        Method::TaskResult => result(request, out)?,
         Method::UpdateTask => {
             let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
-            answer(request, method, task.update(responses), out);
+            answer(request, method, timeout, None, task.update(responses), out);
         }
-        Method::CancelTask => answer(request, method, task_request(request)?.cancel(), out),
-        _ => answer(request, method, task_request(request)?.get(), out),
+        Method::CancelTask => answer(request, method, timeout, None, task_request(request)?.cancel(), out),
+        _ => answer(request, method, timeout, None, task_request(request)?.get(), out),
     }
     Ok(())
 }
 
-/// Answers a request that takes as long as a client waits.
+/// Takes the place of the name of a list in the cursors of [`list`].
+const TASKS: &str = "task";
+
+/// Lists one page of the sender's tasks, without the tasks whose functions require scopes that the sender lacks.
+fn list(request: &RequestContext<'_>) -> Result<impl Future<Output = Result<Vec<u8>, Fault>> + Send + use<>, Fault> {
+    let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
+    let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
+    let page_size = engine.profile.limits.page_size;
+    let last = |cursor: &str| tasks.store.key(&owner, &last_key(TASKS, cursor)?).ok_or_else(|| unknown_cursor(cursor));
+    let after = request.params.cursor()?.as_deref().map(last).transpose()?;
+    Ok(async move {
+        let (mut page, last) = tasks.store.page(&owner, after.as_ref(), page_size).await?;
+        page.retain(|task| access.grants(&task.state.scopes));
+        let next = last.map(|last| cursor_after(TASKS, last.id()));
+        Ok(encode::list(&encoding, &page, next.as_deref()))
+    })
+}
+
+/// Answers a request, which is logged when it ends: its sender and its task, but nothing that the task contains.
 fn answer(
     request: &RequestContext<'_>,
     method: Method,
+    timeout: Option<Duration>,
+    permit: Option<Permit>,
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
     out: &mut Vec<u8>,
 ) {
-    answer_with(
-        request,
-        method.name(),
-        request.engine().profile.limits.timeout,
-        None,
-        logged(request, method, result),
-        out,
-    );
-}
-
-/// Logs a request about tasks when it ends: its sender and its task, but nothing that the task contains.
-fn logged(
-    request: &RequestContext<'_>,
-    method: Method,
-    result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
-) -> impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static {
     let sender = tracing::enabled!(target: LOG_TARGET, tracing::Level::INFO).then(|| {
         let session = request.session().and_then(|session| session.id());
         (
@@ -282,7 +284,7 @@ fn logged(
             request.params.string("taskId").ok().map(|id| id.chars().take(8).collect::<String>()),
         )
     });
-    async move {
+    let logged = async move {
         let result = result.await;
         if let Some((principal, session, task)) = &sender {
             let (principal, session, task) = (principal.as_deref(), session.as_deref(), task.as_deref());
@@ -292,20 +294,8 @@ fn logged(
             tracing::info!(target: LOG_TARGET, method, task, principal, session, reason, "task request {outcome}");
         }
         result
-    }
-}
-
-/// Answers `tasks/result` when the task ends. There is no timeout, since tasks expire.
-fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let task = task_request(request)?;
-    let method = Method::TaskResult;
-    let session = request.session().ok_or_else(|| Fault::MethodNotFound(method.name().to_owned()))?;
-    let (session, outbox) = (Arc::clone(session), Arc::clone(&request.connection.outbox));
-    let result = ResultRequest { request: task, session, outbox };
-    // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
-    let permit = admit(request)?;
-    answer_with(request, method.name(), None, permit, logged(request, method, result.wait()), out);
-    Ok(())
+    };
+    answer_with(request, method.name(), timeout, permit, logged, out);
 }
 
 fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {

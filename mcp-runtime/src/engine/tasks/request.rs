@@ -1,5 +1,5 @@
-//! Requests about tasks: `tasks/get`, `tasks/update`, `tasks/cancel`, `tasks/list`, and `tasks/result`, which waits for
-//! a task to finish and sends its questions to the client in the meantime.
+//! Requests about one task: `tasks/get`, `tasks/update`, `tasks/cancel`, and `tasks/result`, which waits for the task to
+//! finish and sends its questions to the client in the meantime.
 
 use std::{
     borrow::Cow,
@@ -33,7 +33,6 @@ use crate::{
     handler::{Encoding, ask::Capability},
     jsonrpc::raw,
     random::log_id,
-    registry::{cursor_after, last_key, unknown_cursor},
     revision::Feature,
     stdx::race,
 };
@@ -116,29 +115,6 @@ impl TaskRequest {
     }
 }
 
-/// Takes the place of the name of a list in the cursors of [`list`].
-const TASKS: &str = "task";
-
-/// Lists one page of an owner's tasks, without the tasks whose functions require scopes that the sender lacks.
-pub(crate) async fn list(
-    tasks: Arc<Tasks>,
-    encoding: Arc<Encoding>,
-    owner: String,
-    access: SenderAccess,
-    after: Option<TaskKey>,
-    page_size: usize,
-) -> Result<Vec<u8>, Fault> {
-    let (mut page, last) = tasks.store.page(&owner, after.as_ref(), page_size).await?;
-    page.retain(|task| access.grants(&task.state.scopes));
-    let next = last.map(|last| cursor_after(TASKS, last.id()));
-    Ok(encode::list(&encoding, &page, next.as_deref()))
-}
-
-/// Returns the task after which a cursor of [`list`] continues.
-pub(crate) fn decode_cursor(tasks: &Tasks, cursor: &str, owner: &str) -> Result<TaskKey, Fault> {
-    tasks.store.key(owner, &last_key(TASKS, cursor)?).ok_or_else(|| unknown_cursor(cursor))
-}
-
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.
 pub(crate) fn decode_responses(params: &Params<'_>) -> Result<HashMap<String, String>, Fault> {
     let responses = params.input_responses.ok_or_else(|| Fault::invalid_params("`inputResponses` is missing"))?;
@@ -184,7 +160,7 @@ impl ResultRequest {
         if self.session.is_initialized() {
             return pending().await;
         }
-        self.session.initialized().await;
+        self.session.initialized.wait().await;
     }
 
     /// Returns the result that a plain call would have returned.

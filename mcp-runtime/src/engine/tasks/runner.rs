@@ -30,7 +30,7 @@ use crate::{
     handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,
     revision::Dialect,
-    stdx::{race, until_panic},
+    stdx::{OnDrop, race, until_panic},
 };
 
 /// The minimum time between two updates that change only the status message.
@@ -85,12 +85,6 @@ pub(super) struct Runner {
     pub(super) context: Context,
     pub(super) client: Arc<TaskClient>,
     pub(super) _arguments: BytePermit,
-}
-
-/// A reason to update the record.
-enum Event {
-    InboxChanged,
-    RecordChanged,
 }
 
 impl Runner {
@@ -185,7 +179,14 @@ impl Runner {
         running: CallFuture,
     ) -> Result<Option<(FinalState, Option<Task>)>, TaskError> {
         let (context, call) = (&self.context, self.context.call());
-        let mut end_guard = EndGuard { context: context.clone(), is_finished: false };
+        let lifetime = &context.shared().lifetime;
+        // The call is cancelled unless the function finishes, however the task ends.
+        let cancel = OnDrop(|| {
+            lifetime.set_detached(false);
+            if !lifetime.has_ended() {
+                lifetime.cancel();
+            }
+        });
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
         let mut work = Box::pin(context.run_within(call.declared_timeout(), guarded));
         let mut latest = Some(self.task.clone());
@@ -194,8 +195,11 @@ impl Runner {
             Ok(output) => output,
             Err(ended) => return ended.map(|()| None),
         };
-        end_guard.is_finished = output.is_some();
-        drop(end_guard);
+        if output.is_some() {
+            lifetime.set_detached(false);
+            lifetime.complete();
+        }
+        drop(cancel);
         let finished = output.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
         Ok(Some((FinalState::new(call, finished), latest)))
     }
@@ -207,9 +211,10 @@ impl Runner {
         let mut message_delay = pin!(sleep(Duration::ZERO));
         while let Some(task) = &*latest {
             let before = task.state.status;
-            let read = match self.next_event(task, &mut changes, message_delay.as_mut()).await {
-                Event::InboxChanged => latest.take(),
-                Event::RecordChanged => match self.store.read(&task.key).await {
+            let read = if self.inbox_changed(task, &mut changes, message_delay.as_mut()).await {
+                latest.take()
+            } else {
+                match self.store.read(&task.key).await {
                     Ok(read) => read,
                     // Without this case, the runner would read the record again and again.
                     Err(_) if self.store.has_expired(task) => None,
@@ -218,7 +223,7 @@ impl Runner {
                         tracing::debug!(%error, task = log_id(task.id()), "cannot read a task");
                         latest.take()
                     }
-                },
+                }
             };
             *latest = None;
             let exchanged = match read {
@@ -247,8 +252,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Waits for the next event.
-    async fn next_event(&self, task: &Task, changes: &mut TaskWaiter, mut message_delay: Pin<&mut Sleep>) -> Event {
+    /// Waits for a change of the inbox or of the record. Returns whether the inbox has changed.
+    async fn inbox_changed(&self, task: &Task, changes: &mut TaskWaiter, mut message_delay: Pin<&mut Sleep>) -> bool {
         let inbox = &self.client.inbox;
         let message_changed = async {
             message_delay.as_mut().await;
@@ -259,7 +264,7 @@ impl Runner {
         if let Ok(Err(())) = changed {
             message_delay.reset(Instant::now() + MESSAGE_INTERVAL);
         }
-        if changed.is_ok() { Event::InboxChanged } else { Event::RecordChanged }
+        changed.is_ok()
     }
 
     fn log_end(&self, status: &str) {
@@ -324,23 +329,4 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
         _ => {}
     }
     updated
-}
-
-/// A guard that ends the function's context, however the task ends.
-struct EndGuard {
-    context: Context,
-    /// Whether the function has finished. Otherwise, its call is cancelled.
-    is_finished: bool,
-}
-
-impl Drop for EndGuard {
-    fn drop(&mut self) {
-        let lifetime = &self.context.shared().lifetime;
-        lifetime.set_detached(false);
-        if self.is_finished {
-            lifetime.complete();
-        } else {
-            lifetime.cancel();
-        }
-    }
 }

@@ -29,7 +29,6 @@ use crate::{
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
     random::log_id,
     stdx::Mutex,
-    telemetry::SharedTelemetry,
 };
 
 /// The tasks of one server.
@@ -42,7 +41,6 @@ pub(crate) struct Tasks {
     /// Has one receiver for each runner.
     running: watch::Sender<()>,
     arguments: Arc<ByteQuota>,
-    telemetry: Option<SharedTelemetry>,
 }
 
 /// The owner of a task.
@@ -61,11 +59,10 @@ impl Tasks {
         replica: Option<Arc<dyn Replicas>>,
         limits: Limits,
         server: &str,
-        telemetry: Option<SharedTelemetry>,
     ) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica, server));
         let (runners, running, arguments) = Default::default();
-        Self { store, limits, runners, running, arguments, telemetry }
+        Self { store, limits, runners, running, arguments }
     }
 
     /// Waits until no task is running.
@@ -81,7 +78,7 @@ impl Tasks {
     /// Returns the bytes of the arguments of unfinished tasks, and of long results.
     pub(crate) fn buffered(&self) -> (Buffered, Buffered) {
         let buffered = |used| Buffered { used, max: MAX_BYTES };
-        (buffered(self.arguments.total()), buffered(self.store.result_bytes()))
+        (buffered(self.arguments.total()), buffered(self.store.results.quota.total()))
     }
 
     /// Stores the task of a call, which lives for the requested time. Also returns the permit for its arguments.
@@ -134,7 +131,7 @@ impl Tasks {
         context.shared().lifetime.set_detached(true);
         client.inbox.decide(true);
         let changes = self.store.watch_own(&task.key);
-        let operation = Operation::of_task(self.telemetry.as_ref(), &context);
+        let operation = Operation::of_task(&context);
         let span = operation.span.clone();
         let runner = Runner { store: Arc::clone(&self.store), task, context, client, _arguments: arguments };
         // The future is large, and would be moved several times before it runs.
@@ -170,27 +167,6 @@ impl DeferredTask {
     }
 }
 
-/// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
-async fn start(
-    tasks: Weak<Tasks>,
-    owner: TaskOwner,
-    context: Context,
-    client: Arc<TaskClient>,
-    rest: CallFuture,
-) -> Finished {
-    let Some(tasks) = tasks.upgrade() else { return Finished::failed(Fault::shutting_down()) };
-    match tasks.insert(owner, None, &context, &client).await {
-        Ok(inserted) => Finished::of_kind(ResultKind::TaskCreated, tasks.start(inserted, context, client, rest)),
-        Err(fault) => {
-            let name = &*context.call().name;
-            tracing::warn!(name, reason = %fault, "task rejected, continuing as a plain call");
-            drop(tasks);
-            client.inbox.decide(false);
-            rest.await
-        }
-    }
-}
-
 impl TaskHandoff for DeferredTask {
     fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.is_requested.store(true, Ordering::Release);
@@ -214,9 +190,25 @@ impl TaskHandoff for DeferredTask {
         self.client.inbox.is_task().then_some(&*self.client as _)
     }
 
+    /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
     fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture {
         let Some(owner) = self.owner.lock().take() else { return rest };
-        Box::pin(start(Weak::clone(&self.tasks), owner, context, Arc::clone(&self.client), rest))
+        let (tasks, client) = (Weak::clone(&self.tasks), Arc::clone(&self.client));
+        Box::pin(async move {
+            let Some(tasks) = tasks.upgrade() else { return Finished::failed(Fault::shutting_down()) };
+            match tasks.insert(owner, None, &context, &client).await {
+                Ok(inserted) => {
+                    Finished::of_kind(ResultKind::TaskCreated, tasks.start(inserted, context, client, rest))
+                }
+                Err(fault) => {
+                    let name = &*context.call().name;
+                    tracing::warn!(name, reason = %fault, "task rejected, continuing as a plain call");
+                    drop(tasks);
+                    client.inbox.decide(false);
+                    rest.await
+                }
+            }
+        })
     }
 }
 

@@ -4,7 +4,6 @@
 //! own if it is long.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     pin::pin,
     sync::{
@@ -20,7 +19,7 @@ use tokio::runtime::Handle;
 use super::{
     LOG_TARGET,
     records::{TaskChanges, TaskRecords, TaskWaiter},
-    task::{StoredOutcome, TASKS, Task, TaskError, TaskKey, TaskState, too_many_in_total, too_many_of_client},
+    task::{StoredOutcome, TASKS, Task, TaskError, TaskKey, TaskState, hash, too_many_in_total, too_many_of_client},
 };
 use crate::{
     backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota, Timestamp},
@@ -53,7 +52,7 @@ pub(crate) struct TaskStore {
     server: Box<str>,
     records: TaskRecords,
     /// The long results that this process has stored.
-    results: StoredResults,
+    pub(super) results: StoredResults,
     /// This process among the processes that share the backend. `None` if no other process uses it.
     replica: Option<Arc<dyn Replicas>>,
     changes: Arc<TaskChanges>,
@@ -87,11 +86,6 @@ impl Updated {
 }
 
 impl TaskStore {
-    /// Returns the bytes of the long results that this process has stored.
-    pub(super) fn result_bytes(&self) -> usize {
-        self.results.quota.total()
-    }
-
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, server: &str) -> Self {
         let changes = Arc::<TaskChanges>::default();
         if let Some(replica) = &replica {
@@ -104,20 +98,20 @@ impl TaskStore {
 
     /// Returns the key of a new task of an owner.
     pub(super) async fn new_key(&self, owner: &str) -> Result<TaskKey, Fault> {
-        TaskKey::random(&self.owner(owner), self.records.now().await?)
+        TaskKey::random(self.owner(owner), self.records.now().await?)
     }
 
     /// Returns the key of a task of an owner. Returns `None` if no task has the id.
     pub(crate) fn key(&self, owner: &str, id: &str) -> Option<TaskKey> {
-        TaskKey::new(&self.owner(owner), id)
+        TaskKey::new(self.owner(owner), id)
     }
 
-    /// Returns the name of an owner among the owners of all servers that share the backend.
-    pub(super) fn owner<'a>(&self, owner: &'a str) -> Cow<'a, str> {
+    /// Returns the hash of an owner among the owners of all servers that share the backend.
+    pub(super) fn owner(&self, owner: &str) -> String {
         match &self.replica {
-            Some(_) => format!("{:?} {owner}", self.server).into(),
+            Some(_) => hash(&format!("{:?} {owner}", self.server)),
             // A longer name takes longer to hash, at each request.
-            None => owner.into(),
+            None => hash(owner),
         }
     }
 
@@ -133,7 +127,7 @@ impl TaskStore {
     /// was never sent.
     pub(super) async fn insert(&self, task: &mut Task, limits: TaskLimits) -> Result<(), Fault> {
         if let Some(replica) = &self.replica {
-            let runner = runner_id(replica.join().await?);
+            let runner = replica.join().await?.id(0);
             task.state.runner = Some(runner);
             self.own_runners.lock().insert(runner);
         }
@@ -158,7 +152,7 @@ impl TaskStore {
 
     /// Returns the time until the first of the oldest tasks of an owner expires.
     async fn next_expiry(&self, key: &TaskKey) -> Result<Option<Duration>, BackendError> {
-        let prefix = key.owner_prefix();
+        let prefix = TaskKey::prefix(&key.owner);
         let oldest = self.records.run(|backend| backend.list(TASKS, Some(&prefix), OLDEST)).await?;
         let own = oldest.iter().take_while(|(name, _)| name.starts_with(&prefix));
         let tasks = own.filter_map(|(name, record)| Task::decode(TaskKey::of_name(name)?, record).ok());
@@ -407,7 +401,7 @@ impl TaskStore {
 
     /// Returns the id of this process as a runner. `None` if no other process uses the backend, or if it has none now.
     pub(super) fn runner(&self) -> Option<u64> {
-        self.replica.as_ref()?.slot().map(runner_id)
+        self.replica.as_ref()?.slot().map(|slot| slot.id(0))
     }
 
     /// Returns an id for a request that waits for a task. No other request, in any process, has had the same id.
@@ -443,10 +437,6 @@ impl Drop for Unstarted {
                 .spawn(async move { drop(records.run(|backend| backend.delete(&key, RecordCondition::Always)).await) });
         }
     }
-}
-
-fn runner_id(slot: Slot) -> u64 {
-    slot.id(0)
 }
 
 /// The maximum number of bytes of all tasks.
@@ -512,7 +502,7 @@ impl Drop for BytePermit {
 /// The long results that this process has stored, which count until they expire.
 #[derive(Debug, Default)]
 pub(super) struct StoredResults {
-    quota: Arc<ByteQuota>,
+    pub(super) quota: Arc<ByteQuota>,
     by_expiry: Mutex<BTreeMap<Timestamp, Vec<BytePermit>>>,
 }
 

@@ -96,7 +96,7 @@ fn shared(backend: &Arc<impl Backend>) -> (Arc<dyn Replicas>, TaskStore) {
 }
 
 fn key(store: &TaskStore, owner: &str, random: char, created: Timestamp) -> TaskKey {
-    test_key(&store.owner(owner), random, created)
+    test_key(store.owner(owner), random, created)
 }
 
 fn task(store: &TaskStore, owner: &str, name: char, ttl: Duration) -> Task {

@@ -33,24 +33,20 @@ const HASH_BYTES: usize = 24;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskKey {
     /// The hash of the owner, so that the keys of a backend do not reveal it.
-    owner: String,
+    pub(super) owner: String,
     id: String,
     created: Timestamp,
 }
 
 impl TaskKey {
     /// Creates the key of a new task: its id consists of 192 random bits and the time, so it cannot be guessed.
-    pub(super) fn random(owner: &str, created: Timestamp) -> Result<Self, Fault> {
+    pub(super) fn random(owner: String, created: Timestamp) -> Result<Self, Fault> {
         let random = random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))?;
-        Ok(Self { owner: hash(owner), id: id_at(&random, created), created })
+        Ok(Self { owner, id: id_at(&random, created), created })
     }
 
     /// Creates the key of a task. Returns `None` if the id is not one of a [`random`](Self::random) key.
-    pub(crate) fn new(owner: &str, id: &str) -> Option<Self> {
-        Self::of(hash(owner), id)
-    }
-
-    fn of(owner: String, id: &str) -> Option<Self> {
+    pub(super) fn new(owner: String, id: &str) -> Option<Self> {
         let (random, time) = id.split_at_checked(RANDOM_LEN)?;
         let is_id = time.len() == TIME_LEN
             && random.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
@@ -63,7 +59,7 @@ impl TaskKey {
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let (owner, rest) = name.split_once('.')?;
         let (time, random) = rest.split_once('.')?;
-        Self::of(owner.to_owned(), &format!("{random}{time}"))
+        Self::new(owner.to_owned(), &format!("{random}{time}"))
     }
 
     /// Returns the name of the record in the group [`TASKS`].
@@ -72,14 +68,9 @@ impl TaskKey {
         [&self.owner, ".", time, ".", random].concat()
     }
 
-    /// Returns the prefix of the names of all tasks of an owner.
+    /// Returns the prefix of the names of all tasks of an owner, given its hash.
     pub(super) fn prefix(owner: &str) -> String {
-        format!("{}.", hash(owner))
-    }
-
-    /// Returns the prefix of the names of all tasks of the same owner.
-    pub(super) fn owner_prefix(&self) -> String {
-        format!("{}.", self.owner)
+        format!("{owner}.")
     }
 
     /// Returns the key of the record.
@@ -407,7 +398,7 @@ pub(super) fn not_found() -> Fault {
 }
 
 #[cfg(test)]
-pub(super) fn test_key(owner: &str, random: char, created: Timestamp) -> TaskKey {
+pub(super) fn test_key(owner: String, random: char, created: Timestamp) -> TaskKey {
     TaskKey::new(owner, &id_at(&random.to_string().repeat(RANDOM_LEN), created)).expect("the id is valid")
 }
 
@@ -418,11 +409,11 @@ mod tests {
     #[test]
     fn only_ids_of_tasks_have_keys() {
         let created = Timestamp::from_unix_millis(1_764_066_600_000);
-        let key = TaskKey::random("ada", created).unwrap();
+        let key = TaskKey::random(hash("ada"), created).unwrap();
         let id = key.id().to_owned();
-        assert_eq!(TaskKey::new("ada", &id), Some(key.clone()));
+        assert_eq!(TaskKey::new(hash("ada"), &id), Some(key.clone()));
         assert_eq!(TaskKey::of_name(&key.name()), Some(key.clone()));
-        assert!(key.name().starts_with(&TaskKey::prefix("ada")));
+        assert!(key.name().starts_with(&TaskKey::prefix(&hash("ada"))));
         assert_eq!(key.created(), created);
         let random = "x".repeat(RANDOM_LEN);
         for (id, is_id) in [
@@ -437,14 +428,14 @@ mod tests {
             (format!("{}é00000000000", &random[1..]), false),
             (format!("{}é00000000000", &random[2..]), false),
         ] {
-            assert_eq!(TaskKey::new("ada", &id).is_some(), is_id, "{id}");
+            assert_eq!(TaskKey::new(hash("ada"), &id).is_some(), is_id, "{id}");
         }
     }
 
     /// A second response arrives before the function has received the first.
     #[test]
     fn only_the_first_response_to_an_input_is_kept() {
-        let key = test_key("ada", 'a', Timestamp::from_unix_millis(1));
+        let key = test_key(hash("ada"), 'a', Timestamp::from_unix_millis(1));
         let mut state = Task::new(key, String::new(), Duration::ZERO, Duration::ZERO).state;
         let input = serde_json::json!({"key": "1", "method": "roots/list", "params": "{}", "response": null});
         state.inputs = vec![serde_json::from_value(input).unwrap()];
@@ -459,7 +450,7 @@ mod tests {
 
     #[test]
     fn names_are_sorted_by_creation_time_and_id() {
-        let key = |random, millis| test_key("ada", random, Timestamp::from_unix_millis(millis));
+        let key = |random, millis| test_key(hash("ada"), random, Timestamp::from_unix_millis(millis));
         let names = [key('b', 1), key('c', 1), key('a', 2), key('a', 0x10), key('a', 0xff_ffff)].map(|key| key.name());
         assert!(names.is_sorted(), "{names:?}");
     }

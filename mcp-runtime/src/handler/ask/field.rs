@@ -299,7 +299,9 @@ const fn check_rule(kind: FieldKind, rule: &Rule) {
             panic!("`length` is not valid for the type of the field, expected text or a list")
         }
         (Rule::Format(_), _) => panic!("`format` is not valid for the type of the field, expected text"),
-        (Rule::Pattern(_) | Rule::Examples(_) | Rule::Header(_), _) => panic!("forms do not support this constraint"),
+        (Rule::Pattern(_) | Rule::Examples(_) | Rule::Extension(..), _) => {
+            panic!("forms do not support this constraint")
+        }
     }
 }
 

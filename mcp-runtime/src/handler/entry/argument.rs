@@ -10,6 +10,7 @@ use crate::{
     handler::{
         Argument, Dependency,
         argument::is_optional,
+        entry::Rule,
         output::ToolOutput,
         server_fn::{ServerFnFuture, ServerFnInput},
     },
@@ -126,43 +127,4 @@ impl ArgumentDefault {
             Self::Expression(evaluate) => evaluate(),
         }
     }
-}
-
-/// A constraint on an argument or a form field: a keyword of its schema.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rule {
-    /// `minimum`
-    Minimum(Bound),
-    /// `maximum`
-    Maximum(Bound),
-    /// `exclusiveMaximum`
-    ExclusiveMaximum(Bound),
-    /// `minLength`, `minItems` or `minProperties`
-    MinLength(u64),
-    /// `maxLength`, `maxItems` or `maxProperties`
-    MaxLength(u64),
-    /// `pattern`
-    Pattern(&'static str),
-    /// `format`
-    Format(&'static str),
-    /// `examples`, each as JSON
-    Examples(&'static [&'static str]),
-    /// `x-mcp-header`
-    Header(&'static str),
-}
-
-impl Rule {
-    /// Returns whether the rule rejects values that the type accepts.
-    pub(crate) fn is_constraint(&self) -> bool {
-        !matches!(self, Self::Examples(_) | Self::Header(_))
-    }
-}
-
-/// The bound of a range.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Bound {
-    /// An integer.
-    Integer(i128),
-    /// Any other number.
-    Float(f64),
 }

@@ -15,6 +15,7 @@ use std::{
 };
 
 use mcp_runtime_uri_template::{Operator, check_meta_key};
+pub use mcp_schema::{Bound, Keyword as Rule};
 use serde_json::Value;
 
 use super::{
@@ -28,7 +29,7 @@ use crate::{
 };
 
 pub use argument::{
-    ArgumentDefault, ArgumentEntry, ArgumentType, Bound, DefaultValue, OutputType, Rule, ServerFnEntry, default_json,
+    ArgumentDefault, ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json,
 };
 
 /// A part of a URI template, usable in constants.

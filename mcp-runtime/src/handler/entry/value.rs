@@ -15,11 +15,12 @@ use crate::{
     error::Fault,
     handler::{
         CallFuture, CompletionsOutput, Context, Dependency, EarlierArguments, ErrorOutput, HandlerError, HandlerResult,
-        Input, PromptOutput, Reply, ResourceOutput, ResultKind, ServerFnOutput, ToolOutput, finish, member,
-        write_prompt, write_resource, write_tool,
+        Input, PromptOutput, Reply, ResourceOutput, ResultKind, ServerFnOutput, ToolOutput, finish, write_prompt,
+        write_resource, write_tool,
     },
     jsonrpc::write,
     model::{CacheScope, Icon},
+    revision::encode::member,
     stdx::setters,
 };
 

@@ -1,11 +1,10 @@
 //! The rate of a layer, and counting the calls of this process.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use lru::LruCache;
 use tokio::time::Instant;
 
-use crate::{backend::time::nanos, engine::Bucket, stdx::Mutex};
+use crate::{backend::time::nanos, engine::Bucket};
 
 /// The longest period of a budget in nanoseconds, ten years, so that sums of times do not overflow.
 pub(super) const MAX_PERIOD: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
@@ -35,23 +34,5 @@ impl Rate {
     /// Counts a call of this process. Returns the time to wait if the rate is exceeded.
     pub(super) fn check(self, budget: &Bucket) -> Result<(), Duration> {
         budget.admit_at(nanos(self.created.elapsed())).map_err(|excess| excess.wait)
-    }
-}
-
-/// The budgets that this process does not share.
-pub(super) struct LocalBudgets(Mutex<LruCache<String, Arc<Bucket>>>);
-
-impl LocalBudgets {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(LruCache::unbounded()))
-    }
-
-    pub(super) fn of(&self, key: String, max_keys: usize, rate: Rate) -> Arc<Bucket> {
-        let mut budgets = self.0.lock();
-        let budget = Arc::clone(budgets.get_or_insert(key, || Arc::new(rate.budget())));
-        if budgets.len() > max_keys {
-            budgets.pop_lru();
-        }
-        budget
     }
 }

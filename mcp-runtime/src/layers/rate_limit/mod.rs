@@ -6,9 +6,10 @@ mod tests;
 
 use std::time::Duration;
 
+use lru::LruCache;
 use serde_json::json;
 
-use self::local::{LocalBudgets, Rate};
+use self::local::Rate;
 #[cfg(feature = "cluster")]
 use std::sync::{Arc, OnceLock};
 
@@ -17,8 +18,8 @@ use self::shared::SharedBudgets;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
-use crate::stdx::{debug, setters};
-use crate::{counters::Counter, error::Fault};
+use crate::stdx::{Mutex, debug, setters};
+use crate::{counters::Counter, engine::Bucket, error::Fault};
 
 /// The default maximum number of keys, each of which has its own budget.
 const DEFAULT_MAX_KEYS: usize = 10_000;
@@ -68,7 +69,8 @@ pub struct RateLimit {
     per_key: Option<KeyOf>,
     per_process: bool,
     max_keys: usize,
-    local: LocalBudgets,
+    /// The budgets that this process does not share.
+    local: Mutex<LruCache<String, Bucket>>,
     /// Created with the first call, if the server has a backend.
     #[cfg(feature = "cluster")]
     shared: OnceLock<Arc<SharedBudgets>>,
@@ -93,7 +95,7 @@ impl RateLimit {
             per_key: None,
             per_process: false,
             max_keys: DEFAULT_MAX_KEYS,
-            local: LocalBudgets::new(),
+            local: Mutex::new(LruCache::unbounded()),
             #[cfg(feature = "cluster")]
             shared: OnceLock::new(),
         }
@@ -160,7 +162,12 @@ impl RateLimit {
 
     /// Counts a call of this process. Returns the time to wait if the rate is exceeded.
     fn check(&self, key: String) -> Result<(), Duration> {
-        self.rate.check(&self.local.of(key, self.max_keys, self.rate))
+        let mut budgets = self.local.lock();
+        let checked = self.rate.check(budgets.get_or_insert(key, || self.rate.budget()));
+        if budgets.len() > self.max_keys {
+            budgets.pop_lru();
+        }
+        checked
     }
 
     /// Counts a call of all processes. Returns the time to wait if the rate is exceeded.

@@ -53,13 +53,8 @@ pub(crate) struct Node {
     /// The skills that contain this file or directory and, for a directory, the skills below it. The file or directory
     /// is visible if one of these skills is.
     skills: Vec<Arc<Skill>>,
-    content: Content,
-}
-
-#[derive(Debug)]
-enum Content {
-    File(Box<Resource>),
-    Directory,
+    /// The contents of a file. `None` for a directory.
+    contents: Option<Box<Resource>>,
 }
 
 impl Skills {
@@ -80,7 +75,7 @@ impl Skills {
 
     /// Returns the files of all skills, by URI.
     pub(super) fn files(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.values().filter(|node| matches!(node.content, Content::File(_)))
+        self.nodes.values().filter(|node| node.contents.is_some())
     }
 
     /// Returns the file or directory with a URI, if `sees` accepts it.
@@ -90,12 +85,12 @@ impl Skills {
 
     /// Returns the file with a URI, if `sees` accepts it.
     pub(crate) fn file(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Node> {
-        self.node(uri, sees).filter(|node| matches!(node.content, Content::File(_)))
+        self.node(uri, sees).filter(|node| node.contents.is_some())
     }
 
     /// Returns the children of a directory, by URI, or `None` for a file.
     pub(crate) fn children(&self, directory: &Node) -> Option<Vec<&Node>> {
-        let Content::Directory = directory.content else { return None };
+        let None = directory.contents else { return None };
         let prefix = format!("{}/", directory.link.uri);
         let below = self.nodes.range(prefix.clone()..).take_while(|(uri, _)| uri.starts_with(&prefix));
         Some(below.filter(|(uri, _)| !uri[prefix.len()..].contains('/')).map(|(_, node)| node).collect())
@@ -121,11 +116,7 @@ impl Node {
     /// Writes the result of `resources/read`.
     pub(crate) fn write(&self, out: &mut Vec<u8>, encoding: &Encoding, ttl: Duration) {
         let mut result = Object::begin(out);
-        let file = match &self.content {
-            Content::File(resource) => Some(resource),
-            Content::Directory => None,
-        };
-        encode::array(result.key("contents"), file, |out, file| {
+        encode::array(result.key("contents"), &self.contents, |out, file| {
             encode::resource_contents(out, encoding.dialect.features(), file, "", None)
         });
         encoding.cache_hints(out, ttl, encoding.cache_scope());

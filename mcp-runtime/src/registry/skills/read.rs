@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Content, Node, Skill, Skills, front_matter::FrontMatter};
+use super::{Node, Skill, Skills, front_matter::FrontMatter};
 use crate::{
     jsonrpc::write,
     model::{Resource, ResourceBody, ResourceLink},
@@ -290,12 +290,12 @@ impl Reader {
             within.dedup();
             if !within.is_empty() {
                 let link = ResourceLink::new(uri.clone(), directory.name).with_mime_type(DIRECTORY);
-                nodes.insert(uri, Node { link, skills: of(within), content: Content::Directory });
+                nodes.insert(uri, Node { link, skills: of(within), contents: None });
             }
         }
         for (uri, file) in self.files {
-            let content = Content::File(Box::new(file.contents));
-            nodes.insert(uri, Node { link: file.link, skills: of(file.within), content });
+            let contents = Some(Box::new(file.contents));
+            nodes.insert(uri, Node { link: file.link, skills: of(file.within), contents });
         }
         skills.sort_unstable_by(|left, right| left.uri.cmp(&right.uri));
         Skills { is_served, skills, nodes }

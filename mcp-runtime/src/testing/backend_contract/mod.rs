@@ -91,6 +91,17 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
+/// Fails unless the condition holds in time.
+async fn until(what: &str, holds: impl AsyncFn() -> Result<bool, BackendError>) -> Result<(), BackendError> {
+    let reached = async {
+        while !holds().await? {
+            pause().await;
+        }
+        Ok(())
+    };
+    soon(what, reached).await
+}
+
 /// Checks the contract of [`Topics`](crate::backend::Topics).
 async fn check_topics(pair: &Pair) -> Result<(), BackendError> {
     messages_reach_all_subscribers_in_order(pair).await?;

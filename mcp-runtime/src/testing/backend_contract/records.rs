@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{LONG, Pair, long_key, pause, soon};
+use super::{LONG, Pair, long_key, pause, soon, until};
 use crate::backend::{BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion};
 
 /// The time to live of records that expire during the test.
@@ -116,13 +116,7 @@ async fn records_expire(pair: &Pair) -> Result<(), BackendError> {
     // The last change decides.
     set("short", SOON_GONE).await?;
     set("long", LONG).await?;
-    let gone = async {
-        while pair.other.get(&key("short")).await?.is_some() {
-            pause().await;
-        }
-        Ok::<_, BackendError>(())
-    };
-    soon("a record does not expire", gone).await?;
+    until("a record does not expire", async || Ok(pair.other.get(&key("short")).await?.is_none())).await?;
     until_count(pair, &group, 1).await?;
     assert_eq!(names(&pair.one.list(&group, None, 9).await?), ["long"], "an expired record was listed");
     assert!(!pair.one.delete(&key("short"), RecordCondition::Always).await?, "an expired record was deleted");
@@ -139,9 +133,7 @@ async fn the_last_change_decides_when_a_record_expires(pair: &Pair) -> Result<()
         pair.one.set(&key, RecordCondition::Always, b"x".to_vec(), TTL).await?;
         let (ttl, changed) = (TTL + TTL / 20, Instant::now());
         pair.other.set(&key, RecordCondition::Always, b"y".to_vec(), ttl).await?;
-        while pair.one.get(&key).await?.is_some() {
-            pause().await;
-        }
+        until("a record does not expire", async || Ok(pair.one.get(&key).await?.is_none())).await?;
         let lived = changed.elapsed();
         assert!(lived > ttl - ttl / 200, "a record lived for {lived:?} instead of {ttl:?}");
         Ok(())
@@ -210,9 +202,7 @@ async fn long_groups_are_listed_completely(pair: &Pair) -> Result<(), BackendErr
         pair.one.set(&format!("{group}:{name}"), RecordCondition::Absent, Vec::new(), ttl).await?;
     }
     let expected: Vec<String> = expected.into_iter().filter(|name| !name.ends_with('7')).collect();
-    while pair.one.count(&group).await? > expected.len() {
-        pause().await;
-    }
+    until_count(pair, &group, expected.len()).await?;
     assert_eq!(names(&pair.other.list(&group, None, 1000).await?), expected);
     assert_eq!(names(&pair.other.list(&group, Some("100"), 150).await?), expected[91..241]);
     Ok(())
@@ -293,13 +283,8 @@ async fn expired_records_make_room(pair: &Pair) -> Result<(), BackendError> {
     // A change decides when a record no longer counts.
     pair.other.set(&format!("{group}:2"), RecordCondition::Always, Vec::new(), SOON_GONE).await?;
     for (name, account) in [("4", "a"), ("5", "a"), ("6", "")] {
-        let inserted = async {
-            while insert(name, account, LONG).await? != Outcome::Inserted {
-                pause().await;
-            }
-            Ok::<_, BackendError>(())
-        };
-        soon("expired records are counted", inserted).await?;
+        let is_inserted = async || insert(name, account, LONG).await.map(|outcome| outcome == Outcome::Inserted);
+        until("expired records are counted", is_inserted).await?;
     }
     assert_eq!(insert("7", "a", LONG).await?, Outcome::Full(2, 3));
     assert_eq!(names(&pair.other.list(&group, None, 9).await?), ["4", "5", "6"]);
@@ -332,13 +317,7 @@ async fn only_records_that_exist_are_counted(pair: &Pair) -> Result<(), BackendE
 
 /// Waits until a group has this number of records, because other records have expired.
 async fn until_count(pair: &Pair, group: &str, expected: usize) -> Result<(), BackendError> {
-    let reached = async {
-        while pair.other.count(group).await? != expected {
-            pause().await;
-        }
-        Ok(())
-    };
-    soon("a record does not expire", reached).await
+    until("a record does not expire", async || Ok(pair.other.count(group).await? == expected)).await
 }
 
 async fn concurrent_insertions_keep_the_quota(pair: &Pair) -> Result<(), BackendError> {

@@ -17,7 +17,7 @@ use super::{
     options::HttpOptions,
     peers::{Peer, Remote},
     response,
-    session::Sessions,
+    session::{LocalSessions, Sessions},
     sse::{
         body::{ShutdownPhase, SseBody, StreamConfig},
         events::StreamEvents,
@@ -59,7 +59,7 @@ struct Shared {
     engine: Arc<Engine>,
     authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
-    sessions: Sessions,
+    sessions: Arc<dyn Sessions>,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     created: Instant,
@@ -71,11 +71,12 @@ impl Endpoint {
     pub(crate) fn new(
         engine: Arc<Engine>,
         authorization: Option<Arc<Authorization>>,
-        sessions: Sessions,
+        local: Arc<LocalSessions>,
+        sessions: Arc<dyn Sessions>,
         options: HttpOptions,
     ) -> Self {
         let shutdown = watch::Sender::new(ShutdownPhase::Running);
-        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions.local), shutdown.subscribe()));
+        let limits = Arc::new(SharedLimits::new(&options, local, shutdown.subscribe()));
         let peer = limits.peers.remote(Remote::Unknown);
         let shared = Shared {
             engine,
@@ -199,8 +200,8 @@ impl Endpoint {
         &self.shared().engine
     }
 
-    pub(super) fn sessions(&self) -> &Sessions {
-        &self.shared().sessions
+    pub(super) fn sessions(&self) -> &dyn Sessions {
+        &*self.shared().sessions
     }
 
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {
@@ -277,7 +278,7 @@ impl Endpoint {
         self.limits().close();
         drop(settled);
         self.engine().tasks.abort();
-        self.sessions().local.close_all();
+        self.sessions().local().close_all();
         // Other processes, and the responses that this one carries, read the responses to cancelled calls from the backend.
         let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), self.sessions().written()).await;
         self.enter(ShutdownPhase::Closed);
@@ -293,7 +294,7 @@ impl Endpoint {
 
     /// Ends every session and every stream.
     pub(super) fn close(&self) {
-        self.sessions().local.close_all();
+        self.sessions().local().close_all();
         self.enter(ShutdownPhase::Closed);
     }
 
@@ -304,7 +305,7 @@ impl Endpoint {
         if time.saturating_sub(last) >= SWEEP_INTERVAL.as_secs()
             && last_sweep.compare_exchange(last, time, Relaxed, Relaxed).is_ok()
         {
-            self.sessions().local.sweep(now);
+            self.sessions().local().sweep(now);
         }
     }
 }
@@ -341,7 +342,7 @@ mod tests {
         let endpoint = built.endpoint(HttpOptions::default().session_idle(Duration::from_secs(10)));
         for (seconds, opens, left) in [(29, true, 1), (30, false, 0), (59, true, 1), (60, false, 0)] {
             if opens {
-                let opened = endpoint.sessions().local.open(Arc::new(Session::for_test()), endpoint.peer());
+                let opened = endpoint.sessions().local().open(Arc::new(Session::for_test()), endpoint.peer());
                 assert!(opened.is_some(), "{seconds}");
             }
             endpoint.sweep(endpoint.shared().created + Duration::from_secs(seconds));
@@ -364,7 +365,7 @@ mod tests {
             let connection = Arc::get_mut(&mut endpoint.connection).unwrap();
             let shared = Arc::get_mut(&mut connection.shared).unwrap();
             shared.created = shared.created.checked_sub(SWEEP_INTERVAL).unwrap();
-            let opened = endpoint.sessions().local.open(Arc::new(Session::for_test()), endpoint.peer());
+            let opened = endpoint.sessions().local().open(Arc::new(Session::for_test()), endpoint.peer());
             assert!(opened.is_some(), "{name}");
             let service = HttpService::new(endpoint.clone(), LegacySessions::default());
             let Ok(_) = service.respond(request.body(HttpBody::default()).unwrap()).await;

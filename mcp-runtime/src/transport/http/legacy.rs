@@ -84,7 +84,7 @@ impl LegacySessions {
     fn open(&self, endpoint: &Endpoint, request: &Parts) -> HttpResponse {
         DEPRECATED_HTTP_SSE.warn();
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
-        let sessions = &endpoint.sessions().local;
+        let sessions = endpoint.sessions().local();
         let Some(permit) = sessions.reserve(&endpoint.peer_of(request)) else {
             return response::overloaded_with(response::error_message(&too_many_sessions()));
         };
@@ -92,10 +92,19 @@ impl LegacySessions {
         let connection = Connection::new(Arc::clone(endpoint.engine()));
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
         let cancels = CancelOnDrop(connection.in_flight().clone());
-        let client = Client::new(endpoint, request, connection, permit);
-        let client = self.insert(Arc::clone(&id), Arc::new(client));
+        let client = Arc::new(Client {
+            principal: response::principal(request).map(Into::into),
+            outbox: Arc::clone(connection.outbox()),
+            in_flight: connection.in_flight().clone(),
+            connection: connection.into(),
+            endpoint: endpoint.clone(),
+            is_closed: AtomicBool::new(false),
+            _permit: permit,
+        });
         let config = StreamConfig { named: true, ..endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
+        self.0.lock().insert(Arc::clone(&id), Arc::clone(&client));
+        let client = OpenClient { sessions: self.clone(), id, client };
         let events = Box::new(LocalEvents::new(&stream, 0));
         let body = endpoint.sse_body(request, events, config, Counter::SessionStreams);
         response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client))
@@ -118,9 +127,14 @@ impl LegacySessions {
         // The stream may have been opened at another endpoint.
         let endpoint = client.endpoint.for_connection(endpoint);
         let source = Arc::new(HttpRequestSource::new(request, &endpoint));
-        let mut body = request_body::read(&endpoint, &source, body, Instant::now()).await?;
+        let mut body = request_body::read(&endpoint, &source, body, usize::MAX, Instant::now()).await?;
         source.keep_memory(body.memory.take());
-        Ok(client.receive(source, body.bytes()).await)
+        let mut connection = client.connection.lock().await;
+        let response = client.receive(&mut connection, source, body.bytes());
+        drop(connection);
+        // The end of the stream may wait for the message.
+        client.outbox.wake();
+        Ok(response)
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
@@ -130,14 +144,10 @@ impl LegacySessions {
         let client = client.ok_or_else(|| Box::new(session_not_found(endpoint)))?;
         let [content_type, content_encoding] = Header::find(&request.headers, [&CONTENT_TYPE, &CONTENT_ENCODING]);
         routing::check_content(content_type, content_encoding)?;
-        client.check_unread()?;
+        if client.outbox.unread() > client.endpoint.engine().profile.limits.unread_bytes {
+            return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
+        }
         Ok(client)
-    }
-
-    /// Adds a client until the returned value is dropped.
-    fn insert(&self, id: Arc<str>, client: Arc<Client>) -> OpenClient {
-        self.0.lock().insert(Arc::clone(&id), Arc::clone(&client));
-        OpenClient { sessions: self.clone(), id, client }
     }
 }
 
@@ -182,38 +192,8 @@ struct OpenClient {
 }
 
 impl Client {
-    /// Creates a client whose stream is opened by a request.
-    fn new(endpoint: &Endpoint, request: &Parts, connection: Connection, permit: PeerPermit) -> Self {
-        Self {
-            principal: response::principal(request).map(Into::into),
-            outbox: Arc::clone(connection.outbox()),
-            in_flight: connection.in_flight().clone(),
-            connection: connection.into(),
-            endpoint: endpoint.clone(),
-            is_closed: AtomicBool::new(false),
-            _permit: permit,
-        }
-    }
-
-    /// Rejects a message if the client does not read its stream.
-    fn check_unread(&self) -> Result<(), Rejection> {
-        if self.outbox.unread() > self.endpoint.engine().profile.limits.unread_bytes {
-            return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
-        }
-        Ok(())
-    }
-
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
-        let mut connection = self.connection.lock().await;
-        let response = self.receive_on(&mut connection, source, body);
-        drop(connection);
-        // The end of the stream may wait for the message.
-        self.outbox.wake();
-        response
-    }
-
-    fn receive_on(&self, connection: &mut Connection, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
+    fn receive(&self, connection: &mut Connection, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
         if self.is_closed() {
             return routing::session_not_found();
         }

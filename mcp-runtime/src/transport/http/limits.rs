@@ -19,7 +19,7 @@ use crate::{
     counters::{Counter, EndpointBuffers, EndpointStats},
     engine::{Permit, too_many_listeners},
     error::Fault,
-    stdx::Mutex,
+    stdx::{Mutex, OnDrop},
 };
 
 /// The maximum size of a response that does not count towards the memory of unread responses. Each connection has at
@@ -61,15 +61,6 @@ struct UnreadResponse {
     _memory: PeerPermit,
 }
 
-/// The permit of a call in flight.
-#[derive(Debug)]
-struct CallPermit {
-    _permit: PeerPermit,
-    /// The memory of the message, which the arguments of the function occupy.
-    _body_memory: Option<Arc<PeerPermit>>,
-    sessions: Arc<LocalSessions>,
-}
-
 impl SharedLimits {
     pub(super) fn new(
         options: &HttpOptions,
@@ -106,7 +97,9 @@ impl SharedLimits {
         self.check_response_memory(peer)?;
         let permit = self.calls.try_acquire(peer, 1).ok_or_else(|| self.too_many_calls())?;
         let sessions = Arc::clone(&self.sessions);
-        Ok(Box::new(CallPermit { _permit: permit, _body_memory: body_memory, sessions }))
+        // Evicts streams if memory is full, since the client of the finished call may never fetch its response.
+        let evict = OnDrop(move || sessions.evict_streams());
+        Ok(Box::new((evict, permit, body_memory)))
     }
 
     /// Checks that [`admit_call`](Self::admit_call) would succeed.
@@ -224,13 +217,6 @@ pub(super) fn too_many_unread() -> Fault {
 impl AsRef<[u8]> for UnreadResponse {
     fn as_ref(&self) -> &[u8] {
         &self.message.buffer
-    }
-}
-
-impl Drop for CallPermit {
-    /// Evicts streams if memory is full, since the client of the finished call may never fetch its response.
-    fn drop(&mut self) {
-        self.sessions.evict_streams();
     }
 }
 

@@ -34,8 +34,6 @@ struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<ActiveSession>,
-    /// The id of the session that the message has opened.
-    opened: Option<Arc<str>>,
     /// The response if the message names no session and is not a request. Requests may be stateless or open a session.
     rejection: Option<Rejection>,
     outcome: ReceiveOutcome,
@@ -76,15 +74,13 @@ pub(super) async fn post<B: RequestBody>(
             return Err(rejection);
         }
     };
-    let body = request_body::read(endpoint, &source, body, now).await?;
-    if route.has_ended() {
+    let body = request_body::read(endpoint, &source, body, usize::MAX, now).await?;
+    if matches!(&route, Route::Session(active) if active.session.has_ended()) {
         return Ok(routing::session_not_found());
     }
-    let route = if route.is_outdated(endpoint) {
-        Box::pin(routing::load(endpoint, &source, Instant::now())).await?
-    } else {
-        route
-    };
+    // This process did not run while the body arrived, or has heard of a change.
+    let is_outdated = matches!(&route, Route::Session(active) if endpoint.sessions().is_outdated(&active.session));
+    let route = if is_outdated { Box::pin(routing::load(endpoint, &source, Instant::now())).await? } else { route };
     match try_respond(endpoint, source, route, body) {
         Ok(response) => Ok(response),
         Err(exchange) => Box::pin(wait(endpoint, exchange)).await,
@@ -150,19 +146,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         _ => StreamCalls::default(),
     };
     let outgoing = connection.take_outgoing();
-    Exchange {
-        source,
-        connection,
-        session,
-        opened: None,
-        rejection,
-        outcome,
-        is_batch,
-        lines,
-        cancels,
-        outgoing,
-        calls,
-    }
+    Exchange { source, connection, session, rejection, outcome, is_batch, lines, cancels, outgoing, calls }
 }
 
 /// Waits until the kind of the response is known, then responds.
@@ -236,16 +220,15 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         }
         _ => {}
     }
+    // The session that the message has opened.
+    let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
     let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
         Err(message) => {
-            if exchange.opened.is_some() {
-                exchange.connection.session().into_iter().for_each(|session| endpoint.sessions().discard(session));
-            }
+            opened.into_iter().for_each(|session| endpoint.sessions().discard(session));
             return response::overloaded_with(replace_with_error(&message, &too_many_unread()));
         }
     };
-    let opened = exchange.opened.as_ref().zip(exchange.connection.session());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
     let is_stateless = exchange.session.is_none() && opened.is_none();
     let status = if exchange.outcome.is_malformed {
@@ -255,13 +238,13 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     } else {
         StatusCode::OK
     };
-    let Some((id, session)) = opened else {
+    let Some(session) = opened else {
         drop(exchange.connection);
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
         return response::json_with(headers, status, message);
     };
     let mut response = response::json(status, message);
-    if let Ok(id) = HeaderValue::from_str(id) {
+    if let Ok(id) = HeaderValue::from_str(session.id().unwrap_or_default()) {
         response.headers_mut().insert(SESSION, id);
     }
     response::set(&mut response, VERSION, session.info.dialect.name());
@@ -288,14 +271,14 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let events = match &exchange.session {
         Some(session) => session.open_stream(outbox, exchange.calls, exchange.lines),
         None => {
-            let memory = endpoint.sessions().local.memory.of_peer(exchange.source.peer());
+            let memory = endpoint.sessions().local().memory.of_peer(exchange.source.peer());
             let events = LocalEvents::new(&Arc::new(EventStream::new(1, outbox, true, &memory)), 0);
             events.stream.append(&exchange.lines);
             Box::new(events)
         }
     };
     // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-    endpoint.sessions().local.evict_streams();
+    endpoint.sessions().local().evict_streams();
     let kind = if is_subscription { Counter::SubscriptionStreams } else { Counter::CallStreams };
     let body = endpoint.sse_body(exchange.source.request(), events, config, kind);
     response::events(body.cancelling(exchange.cancels).active(exchange.session))
@@ -304,7 +287,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
 impl Exchange {
     /// Returns the session that the message has opened, unless it was added to the sessions of the endpoint.
     fn unopened(&self) -> Option<&Arc<Session>> {
-        self.connection.session().filter(|_| self.session.is_none() && self.opened.is_none())
+        self.connection.session().filter(|session| self.session.is_none() && session.id().is_none())
     }
 
     /// Opens the session that the message has begun, or sends the messages that other processes must receive before the
@@ -315,13 +298,11 @@ impl Exchange {
     /// Returns the response that replaces the response of the message if that fails.
     async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Rejection> {
         if let Some(session) = self.unopened() {
-            let opened = endpoint.sessions().open(session, self.source.peer()).await.map_err(|fault| {
+            return endpoint.sessions().open(session, self.source.peer()).await.map_err(|fault| {
                 // The session was never announced, so nothing else would stop its pings.
                 session.end();
                 self.reject(&fault)
             });
-            self.opened = Some(opened?);
-            return Ok(());
         }
         let outgoing = std::mem::take(&mut self.outgoing);
         let Some(session) = self.session.as_ref().filter(|_| !outgoing.is_empty()) else { return Ok(()) };

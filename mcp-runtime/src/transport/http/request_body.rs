@@ -56,7 +56,7 @@ pub(super) struct ReceivedBody {
     _receiving: watch::Receiver<()>,
 }
 
-/// Reads the body of a request that arrived at `now`.
+/// Reads the body of a request that arrived at `now`, up to `max_bytes` and the limit of the options.
 ///
 /// Until the result is dropped, the message counts as being received and its memory is reserved.
 ///
@@ -64,21 +64,11 @@ pub(super) struct ReceivedBody {
 ///
 /// Returns the response that rejects the request if the body is too long, too slow or incomplete, or if the memory of
 /// all bodies is exhausted.
-pub(super) fn read<B: RequestBody>(
+pub(super) async fn read<B: RequestBody>(
     endpoint: &Endpoint,
     source: &HttpRequestSource,
     body: B,
-    now: Instant,
-) -> impl Future<Output = Result<ReceivedBody, Rejection>> {
-    read_up_to(usize::MAX, endpoint, source, body, now)
-}
-
-/// Reads a body like [`read`], with a limit of its own in addition to the limit of the options.
-pub(super) async fn read_up_to<B: RequestBody>(
     max_bytes: usize,
-    endpoint: &Endpoint,
-    source: &HttpRequestSource,
-    body: B,
     now: Instant,
 ) -> Result<ReceivedBody, Rejection> {
     let (options, limits) = (endpoint.options(), endpoint.limits());

@@ -14,7 +14,7 @@ use super::{
     peers::Peer,
     request::HttpRequestSource,
     response::{self, HttpResponse, Rejection},
-    session::{ActiveSession, Lookup},
+    session::ActiveSession,
     sse::{body::parse_event_id, events::Resumption},
 };
 use crate::{
@@ -26,25 +26,12 @@ use crate::{
 /// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {
     Session(ActiveSession),
-    /// A session that is unknown to this replica, or outdated. [`load`] finds it.
+    /// A session that this process does not know, or whose copy is outdated. [`load`] finds it if it exists.
     Unloaded,
     Stateless,
     /// The headers do not determine the route. The message may open a session, or its body may declare a stateless
     /// revision. Any other message is rejected with this response.
     Unrouted(Rejection),
-}
-
-impl Route {
-    /// Returns whether the session must be read again, because this process did not run while the body arrived, or because
-    /// of what it has heard.
-    pub(super) fn is_outdated(&self, endpoint: &Endpoint) -> bool {
-        matches!(self, Self::Session(active) if endpoint.sessions().is_outdated(&active.session))
-    }
-
-    /// Returns whether the session has ended since the request was routed.
-    pub(super) fn has_ended(&self) -> bool {
-        matches!(self, Self::Session(session) if session.session.has_ended())
-    }
 }
 
 /// Checks the headers that describe the body of a POST.
@@ -88,15 +75,10 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
     if let Err(rejection) = check_session_version(version) {
         return Ok(Route::Unrouted(rejection));
     }
-    Ok(match find_session(endpoint, request, session, now)? {
-        Some(Lookup::Found(session)) => Route::Session(session),
-        Some(Lookup::Unloaded) => Route::Unloaded,
-        None => Route::Unrouted(missing_session_id()),
-    })
+    find_session(endpoint, request, session, now)
 }
 
-/// Finds the session of a request in the backend that is [unloaded](Route::Unloaded) or
-/// [outdated](Route::is_outdated).
+/// Finds the session of a request that is [unloaded](Route::Unloaded), or that has become outdated, in the backend.
 ///
 /// # Errors
 ///
@@ -124,27 +106,24 @@ pub(super) async fn session(endpoint: &Endpoint, request: &Parts, now: Instant) 
     }
     check_session_version(version)?;
     match find_session(endpoint, request, session, now)? {
-        Some(Lookup::Found(session)) => Ok(session),
-        Some(Lookup::Unloaded) => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
-        None => Err(missing_session_id()),
+        Route::Session(session) => Ok(session),
+        Route::Unrouted(rejection) => Err(rejection),
+        _ => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
     }
 }
 
-/// Finds the session that a request names, without waiting for the backend. Returns `None` if it names no session.
-fn find_session(
-    endpoint: &Endpoint,
-    request: &Parts,
-    id: Header<'_>,
-    now: Instant,
-) -> Result<Option<Lookup>, Rejection> {
+/// Routes a request to the session that it names, without waiting for the backend.
+fn find_session(endpoint: &Endpoint, request: &Parts, id: Header<'_>, now: Instant) -> Result<Route, Rejection> {
     if id.is_absent() {
-        return Ok(None);
+        let missing = response::invalid_request(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing");
+        return Ok(Route::Unrouted(Box::new(missing)));
     }
-    let found = id.text().and_then(|id| endpoint.sessions().look_up(id, response::principal(request), now));
-    found.map(Some).ok_or_else(|| Box::new(session_not_found()))
+    let id = id.text().ok_or_else(|| Box::new(session_not_found()))?;
+    let found = endpoint.sessions().look_up(id, response::principal(request), now);
+    Ok(found.map_or(Route::Unloaded, Route::Session))
 }
 
-/// Finds the session that a request names in the backend.
+/// Finds the session that a request names, in the backend if this process does not know it.
 async fn load_session(
     endpoint: &Endpoint,
     request: &Parts,
@@ -176,10 +155,6 @@ fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Rej
         Ok(_) => Ok(()),
         Err(fault) => Err(Box::new(response::error(StatusCode::BAD_REQUEST, &fault))),
     }
-}
-
-fn missing_session_id() -> Rejection {
-    Box::new(response::invalid_request(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"))
 }
 
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
@@ -215,6 +190,6 @@ fn unknown_event() -> HttpResponse {
 pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Rejection> {
     let session = session(endpoint, request, now).await?;
     let deleted = endpoint.sessions().delete(&session.session).await;
-    deleted.map_err(|fault| Box::new(response::overloaded_with(response::error_message(&fault))))?;
+    deleted.map_err(|error| Box::new(response::overloaded_with(response::error_message(&error.into()))))?;
     Ok(response::empty(StatusCode::NO_CONTENT))
 }

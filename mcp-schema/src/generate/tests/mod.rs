@@ -6,7 +6,7 @@ use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
+use super::{Bound, Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
 use crate::{
     check::Checker,
     schema::{DIALECT, NULLABLE, visit_subschemas_mut},
@@ -119,7 +119,7 @@ impl JsonSchema for Address {
 
 fn property<T: JsonSchema>(generator: &mut schemars::SchemaGenerator, required: bool) -> Property<'static> {
     let schema = generator.subschema_for::<T>().into();
-    Property { name: "p", description: "", schema, required, default: None, keywords: Vec::new() }
+    Property { name: "p", description: "", schema, required, default: None, keywords: &[] }
 }
 
 fn argument<T: JsonSchema>(required: bool) -> Value {
@@ -422,11 +422,11 @@ fn definitions_remain_while_references_to_them_do() {
     let property =
         |schema, keywords| Property { name: "p", description: "", schema, required: true, default: None, keywords };
     for schema in [json!({"$ref": "#/$defs/Never"}), deep] {
-        let schema = input(vec![property(schema, vec![])], generator.clone()).unwrap();
+        let schema = input(vec![property(schema, &[])], generator.clone()).unwrap();
         assert!(Checker::compile(&schema).is_ok(), "{schema}");
     }
     // The type of a value that refers only to itself is unknown.
-    let circle = property(json!({"$ref": "#/$defs/Circle"}), vec![Keyword::Format("date")]);
+    let circle = property(json!({"$ref": "#/$defs/Circle"}), &[Keyword::Format("date")]);
     let error = input(vec![circle], generator).unwrap_err().to_string();
     assert_eq!(error, "argument `p`: `format` requires a string, found any type");
 }
@@ -501,8 +501,8 @@ fn definitions_of_arguments_do_not_mix() {
         let _ = (generator.subschema_for::<Point>(), generator.subschema_for::<Tree>());
         let names = ["a", "b", "c"];
         let property = |(&name, Case(schema, ..)): (&&'static str, &Case)| {
-            let (schema, keywords) = (schema.clone(), Vec::new());
-            Property { name, description: "", schema, required: false, default: None, keywords }
+            let schema = schema.clone();
+            Property { name, description: "", schema, required: false, default: None, keywords: &[] }
         };
         let schema = input(names.iter().zip(&cases).map(property).collect(), generator).unwrap();
         let checker = Checker::compile(&schema).unwrap_or_else(|error| panic!("{error}: {schema}"));
@@ -579,7 +579,7 @@ fn exponential_nesting_keeps_references() {
         generator.definitions_mut().insert(format!("T{index}"), schema);
     }
     let schema = json!({"$ref": "#/$defs/T39"});
-    let property = Property { name: "p", description: "", schema, required: true, default: None, keywords: Vec::new() };
+    let property = Property { name: "p", description: "", schema, required: true, default: None, keywords: &[] };
     let first = input(vec![property.clone()], generator.clone()).unwrap();
     assert!(Checker::compile(&first).is_ok());
     assert!(first.to_string().len() < 1 << 20, "{}", first.to_string().len());

@@ -101,11 +101,11 @@ fn texts(events: &[(u64, String)]) -> Vec<&str> {
     events.iter().map(|(_, text)| text.as_str()).collect()
 }
 
-async fn resume(streams: &ReplicaStreams, stream: u64, position: u64) -> Resumption {
+async fn resume(streams: &Arc<ReplicaStreams>, stream: u64, position: u64) -> Resumption {
     streams.resume(&"session".into(), stream, position, revision::newest_handshake()).await.unwrap()
 }
 
-async fn resumed(streams: &ReplicaStreams, stream: u64, position: u64) -> StreamEvents {
+async fn resumed(streams: &Arc<ReplicaStreams>, stream: u64, position: u64) -> StreamEvents {
     match resume(streams, stream, position).await {
         Resumption::Events(events) => events,
         other => panic!("{other:?}"),

@@ -83,7 +83,10 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     if is_sufficient {
         return Ok((parts, body, response_headers));
     }
-    let mut response = insufficient_base_scope(endpoint, parts, body, now).await;
+    let source = Arc::new(HttpRequestSource::new(parts, endpoint));
+    let required = needed_scopes(endpoint, &source, body, now).await;
+    let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
+    let mut response = forbidden(endpoint, source.request(), &required, message);
     response.headers_mut().extend(response_headers);
     Err(Box::new(response))
 }
@@ -168,19 +171,6 @@ async fn unauthenticated<B: RequestBody>(
     Box::new(response)
 }
 
-/// Responds to a request whose sender lacks scopes that every request requires.
-async fn insufficient_base_scope<B: RequestBody>(
-    endpoint: &Endpoint,
-    request: Parts,
-    body: B,
-    now: Instant,
-) -> HttpResponse {
-    let source = Arc::new(HttpRequestSource::new(request, endpoint));
-    let required = needed_scopes(endpoint, &source, body, now).await;
-    let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
-    forbidden(endpoint, source.request(), &required, message)
-}
-
 /// Responds to a request whose sender lacks scopes for the operation. `message` is the JSON-RPC error.
 pub(in crate::transport::http) fn insufficient_scope(
     endpoint: &Endpoint,
@@ -229,7 +219,7 @@ async fn needed_scopes<B: RequestBody>(
     let mut scopes = Scopes::default();
     if !is_examined {
         discard(endpoint, request, body);
-    } else if let Ok(body) = request_body::read_up_to(MAX_EXAMINED_BYTES, endpoint, source, body, now).await {
+    } else if let Ok(body) = request_body::read(endpoint, source, body, MAX_EXAMINED_BYTES, now).await {
         let mut connection = Connection::for_exchange(now, Arc::clone(endpoint.engine()));
         connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
         scopes = connection.required_scopes(body.bytes().trim_ascii());

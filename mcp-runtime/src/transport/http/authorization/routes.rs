@@ -86,8 +86,7 @@ impl AuthorizationService {
         if let Some(address) = source.peer_addr() {
             parts.extensions.insert(PeerAddr(address));
         }
-        let received = request_body::read_up_to(MAX_BODY, &self.endpoint, &source, body, Instant::now()).await;
-        let received = received?;
+        let received = request_body::read(&self.endpoint, &source, body, MAX_BODY, Instant::now()).await?;
         let Some(permit) = self.endpoint.limits().authorization_requests.try_acquire(source.peer(), 1) else {
             return Ok(response::overloaded("too many requests for authorization are being handled"));
         };

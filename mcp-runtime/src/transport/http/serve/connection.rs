@@ -62,8 +62,8 @@ impl Io for UnixStream {}
 /// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
 /// of it was accepted in that time than the minimum rate demands.
 #[derive(Debug)]
-pub(super) struct Socket<S = Stream> {
-    stream: S,
+pub(super) struct Socket {
+    stream: Stream,
     write_timeout: Duration,
     /// The number of bytes that the client must accept within the write timeout.
     min_bytes: usize,
@@ -86,9 +86,9 @@ pub(super) fn min_bytes(write_timeout: Duration, min_rate: usize) -> usize {
     (min_rate.saturating_mul(millis) / 1000).max(1)
 }
 
-impl<S> Socket<S> {
+impl Socket {
     /// Wraps a connection whose client must read `min_rate` bytes per second.
-    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize, reader: Arc<Reader>) -> Self {
+    pub(super) fn new(stream: Stream, write_timeout: Duration, min_rate: usize, reader: Arc<Reader>) -> Self {
         Self { stream, write_timeout, min_bytes: min_bytes(write_timeout, min_rate), window: None, reader }
     }
 
@@ -112,9 +112,7 @@ impl<S> Socket<S> {
         }
         Poll::Pending
     }
-}
 
-impl Socket {
     /// Waits for input, and returns its first byte without removing it. Returns `None` at the end of the input, and for
     /// sockets that cannot do that.
     pub(super) async fn peek(&self) -> io::Result<Option<u8>> {
@@ -124,13 +122,13 @@ impl Socket {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+impl AsyncRead for Socket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.limit_write(written, cx)
@@ -324,7 +322,7 @@ mod tests {
                 tokio::time::sleep(period).await;
             }
         });
-        let mut socket = Socket::new(server, TIMEOUT, min_rate, Arc::default());
+        let mut socket = Socket::new(Box::new(server), TIMEOUT, min_rate, Arc::default());
         for message in messages {
             socket.write_all(&vec![b'x'; *message]).await?;
             socket.flush().await?;

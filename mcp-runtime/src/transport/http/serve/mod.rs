@@ -320,7 +320,7 @@ impl Router {
             closed.as_mut().await;
             is_closed = true;
             // Clients that have lost their connections resume their streams at other replicas.
-            if endpoint.sessions().are_shared() {
+            if endpoint.engine().replicas().is_some() {
                 pending::<()>().await;
             }
         };

@@ -492,11 +492,11 @@ mod tests {
 
         let built = Server::empty("test", "1.0.0").with::<reports_at_once>().build().unwrap();
         let endpoint = built.endpoint(HttpOptions::default());
-        let sessions = Arc::clone(&endpoint.sessions().local);
-        let session = open(&sessions, &peers().principal("ada"));
+        let sessions = endpoint.sessions().local();
+        let session = open(sessions, &peers().principal("ada"));
         session.add_stream(Outbox::for_test()).stream.append(LINE);
         let _kept = sessions.memory.count(sessions.memory.max - sessions.memory.used());
-        let service = HttpService::new(endpoint, LegacySessions::default());
+        let service = HttpService::new(endpoint.clone(), LegacySessions::default());
         let mut client = TestClient::over_http(service, "/", Revision::V2026_07_28);
         let call = serde_json::json!({"name": "reports_at_once", "_meta": {"progressToken": 1}});
         client.request("tools/call", call).await.unwrap();

@@ -6,7 +6,7 @@ mod directory;
 mod local;
 
 pub(crate) use self::{
-    directory::{Lookup, SessionFuture, Sessions, SharedSessions},
+    directory::{SessionFuture, Sessions},
     local::{LocalSessions, new_id, too_many_sessions},
 };
 
