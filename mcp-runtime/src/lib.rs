@@ -145,7 +145,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
-// Code that only some features use is dead without them, so that only builds with all features look for dead code. These
+// Code that only some features use is dead without them, so only builds with all features look for dead code. These
 // features enable all others.
 #![cfg_attr(
     not(all(

@@ -14,7 +14,8 @@ use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 
 /// A [`std::sync::Mutex`] that can be locked after a thread has panicked while it held the lock. No function of an author
-/// runs under a lock of the runtime, and what such a lock protects is consistent between any two statements.
+/// runs under a lock of the runtime, except for a tracing subscriber that receives an event. What such a lock protects is
+/// consistent between any two statements.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
 

@@ -119,6 +119,20 @@ pub(super) fn continue_or_fail(
     })
 }
 
+/// Responds to a user who has refused, and has not approved that the client sends users to its website.
+pub(super) async fn refused(
+    server: &Inner,
+    request: &AuthorizationRequest,
+    error: OAuthError,
+    peer: Peer,
+) -> Response<Bytes> {
+    let why = error.description.clone();
+    let response = continue_or_fail(server, request, Err(error), peer);
+    let client = server.clients.find(&request.client, peer).await;
+    let is_trusted = client.is_ok_and(|client| client.is_trusted_at(&request.redirect_uri));
+    if is_trusted { response } else { page::instead_of(&response, &why) }
+}
+
 /// Refuses a request with a page.
 pub(super) fn refuse(peer: Peer, client: Option<&str>, status: StatusCode, why: &str) -> Response<Bytes> {
     Event::new("refusal", peer).client(client).reason(why).record();
@@ -349,12 +363,7 @@ pub(super) async fn decide(server: &Inner, form: &Parameters<'_>, sender: Sender
         }
         Some("deny") => {
             let error = OAuthError::new("access_denied", "the user has refused");
-            let response = continue_or_fail(server, &request, Err(error), sender.peer);
-            let client = server.clients.find(&request.client, sender.peer).await;
-            if client.is_ok_and(|client| client.is_trusted_at(&request.redirect_uri)) {
-                return response;
-            }
-            page::instead_of(&response, "You have refused. Only follow the link if you trust the site.")
+            refused(server, &request, error, sender.peer).await
         }
         _ => refuse(client, "The answer is malformed."),
     }

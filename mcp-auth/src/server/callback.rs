@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::{
     account, approvals,
     audit::Event,
-    authorize::{ACCOUNT_LOGIN, BROWSER, Pending, check_page, continue_or_fail, cookie_of, find_client, refuse},
+    authorize::{
+        ACCOUNT_LOGIN, BROWSER, Pending, check_page, continue_or_fail, cookie_of, find_client, refuse, refused,
+    },
     client::{Client, ClientSource},
     codes::{self, AuthorizationRequest, Code},
     inner::Inner,
@@ -122,7 +124,7 @@ pub(super) async fn confirm(
                     Ok(_) => OAuthError::new("access_denied", "the user has refused"),
                     Err(error) => error.into(),
                 };
-                let mut response = continue_or_fail(server, request, Err(error), sender.peer);
+                let mut response = refused(server, request, error, sender.peer).await;
                 server.cookies.set(&mut response, &pending.cookie(), "", 0);
                 response
             }

@@ -182,7 +182,8 @@ impl Outbox {
         self.notify_unless(|| false, message)
     }
 
-    /// Adds a notification unless its call has ended, which is known once the output is locked: the response follows.
+    /// Adds a notification unless its call has ended. This is checked under the lock: a call is marked as ended before its
+    /// response is added.
     fn notify_unless(&self, has_ended: impl FnOnce() -> bool, message: &[u8]) -> bool {
         let mut contents = self.contents();
         if contents.is_closed || has_ended() {
@@ -404,7 +405,7 @@ impl Meter {
         MeteredBytes { meter: self.clone(), bytes }
     }
 
-    /// Adds to the counters, which wrap around.
+    /// Adds a difference. A negative one wraps around.
     fn add(&self, bytes: usize) {
         for counter in [Some(&*self.total), self.part.as_deref()].into_iter().flatten() {
             counter.fetch_add(bytes, Ordering::Relaxed);

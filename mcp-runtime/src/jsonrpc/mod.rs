@@ -185,11 +185,16 @@ impl<'a> Envelope<'a> {
         }
         match serde_json::from_str::<AnyObject>(text) {
             Ok(_) if raw::kind(text) == raw::Kind::Object => {}
-            // The derived implementation also reads arrays.
             Err(error) if raw::kind(text) != raw::Kind::Array && error.classify() != Category::Data => {
                 return Err(Malformed::Parse(syntax_error(&error)));
             }
-            _ => return Err(Malformed::Invalid(None, "a message must be an object")),
+            // The derived implementation also reads arrays, and reports another type before it has read all of the text.
+            _ => {
+                return Err(match serde_json::from_str::<&RawValue>(text) {
+                    Ok(_) => Malformed::Invalid(None, "a message must be an object"),
+                    Err(error) => Malformed::Parse(syntax_error(&error)),
+                });
+            }
         }
         envelope = Self::default();
         if raw::members(text).try_for_each(|(name, value)| envelope.set(&name, value)).is_none() {
@@ -324,6 +329,11 @@ mod tests {
             ("{x", "key must be a string at byte 2"),
             ("{\n  \"id\": x", "expected value at byte 9 of line 2"),
             ("[\n\n1,]", "expected value at byte 3 of line 3"),
+            ("1 x", "trailing characters at byte 3"),
+            ("\"a\" b", "trailing characters at byte 5"),
+            ("nullx", "trailing characters at byte 5"),
+            ("{\"id\":1,", "EOF while parsing a value at byte 8"),
+            ("{\"id\":1,}", "trailing comma at byte 9"),
         ] {
             let Transmission::One(Err(Malformed::Parse(error))) = parse(text) else { panic!("{text} is valid") };
             assert_eq!(error, expected);

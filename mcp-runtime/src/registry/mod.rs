@@ -257,7 +257,7 @@ impl Registry {
         let mut listed: Vec<_> = self.resources.enabled().iter().map(|resource| &**resource as &dyn Listed).collect();
         listed.extend(self.skills.files().map(|file| file as &dyn Listed));
         listed.extend(links.iter().map(|link| link as &dyn Listed));
-        listed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+        listed.sort_by(|left, right| left.key().cmp(right.key()));
         listed
     }
 

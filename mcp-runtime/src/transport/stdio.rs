@@ -100,18 +100,24 @@ mod unix {
     };
 
     pub(super) fn reader(file: File) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
-        Ok(match file.metadata()?.file_type() {
-            kind if kind.is_fifo() => Box::new(pipe::Receiver::from_owned_fd(file.into())?),
-            kind if kind.is_socket() => Box::new(stream(file)?),
-            _ => Box::new(tokio::fs::File::from_std(file)),
+        let kind = file.metadata()?.file_type();
+        Ok(if kind.is_fifo() {
+            Box::new(pipe::Receiver::from_owned_fd(file.into())?)
+        } else if kind.is_socket() {
+            Box::new(stream(file)?)
+        } else {
+            Box::new(tokio::fs::File::from_std(file))
         })
     }
 
     pub(super) fn writer(file: File) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-        Ok(match file.metadata()?.file_type() {
-            kind if kind.is_fifo() => Box::new(pipe_writer(file)?),
-            kind if kind.is_socket() => Box::new(stream(file)?),
-            _ => Box::new(tokio::fs::File::from_std(file)),
+        let kind = file.metadata()?.file_type();
+        Ok(if kind.is_fifo() {
+            Box::new(pipe_writer(file)?)
+        } else if kind.is_socket() {
+            Box::new(stream(file)?)
+        } else {
+            Box::new(tokio::fs::File::from_std(file))
         })
     }
 

@@ -450,6 +450,25 @@ async fn without_tls_an_error_of_the_provider_ends_the_login_on_a_page() {
     assert_eq!(browser.0.keys().collect::<Vec<_>>(), ["mcp-browser"], "the cookie of the login is deleted");
 }
 
+/// A page of another port may have begun the login, for a client that it has registered.
+#[tokio::test]
+async fn without_tls_a_user_who_refuses_is_not_sent_to_the_website_of_an_unknown_client() {
+    let world = World::start("http://localhost:3000/mcp", [7; 32], |builder| builder).await;
+    let own = [("origin", "http://localhost:3000")];
+    let redirect = "https://phishing.example/a";
+    let client = world.register(&json!({"redirect_uris": [redirect]})).await.json();
+    let mut browser = Browser::default();
+    let changes = [("resource", ""), ("client_id", client["client_id"].as_str().unwrap()), ("redirect_uri", redirect)];
+    let page = world.authorize(&mut browser, &changes).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &own, &answer).await;
+    let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    let refusal = form(&[("response", &page.hidden("response")), ("decision", "deny")]);
+    let response = world.visit_with(&mut browser, "POST", "/authorize", &own, &refusal).await;
+    assert_eq!((response.status, response.header("location")), (400, ""), "{response:?}");
+    assert!(response.body.contains("href=\"https://phishing.example/a?error=access_denied"), "{response:?}");
+}
+
 /// A page of another port may have set the cookies, and may set them again.
 #[tokio::test]
 async fn without_tls_a_login_that_the_user_has_refused_has_ended() {

@@ -134,7 +134,10 @@ pub(crate) fn run(
     let permit = admit(request)?;
     match context.start(function, next, arguments) {
         Ok(running) => context.run_future(request, permit, running, out),
-        Err(error) => call.fail(request, error, out),
+        Err(error) => {
+            context.shared().lifetime.complete();
+            call.fail(request, error, out);
+        }
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ use crate::{
     },
     jsonrpc::{RawJson, raw},
     model::CacheScope,
-    registry::{Found, ListKind, ListSet, Pager},
+    registry::{Found, ListKind, ListSet, Pager, last_key},
     revision::{Feature, encode::Object},
 };
 
@@ -44,6 +44,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         let lists: Vec<_> =
             registry.listing().filter(|(template, _)| listed.sees(template) && may_use(request, template)).collect();
         if let Some((first, _)) = lists.first() {
+            // The name and the timeout of the first function apply to all of them together.
             let call = method_call(request, first.name.clone(), timeout(request, first.common().timeout));
             return list_resources(request, cursor, call, &lists, listed, out);
         }
@@ -81,6 +82,8 @@ fn list_resources(
     listed_to: ListedTo,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
+    // Before the functions run.
+    cursor.as_deref().map(|cursor| last_key("resources", cursor)).transpose()?;
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let (dialect, cursor) = (request.dialect, cursor.map(Cow::into_owned));
     let functions: Vec<_> = lists.iter().map(|(template, list)| (*list, template.common().blocking)).collect();

@@ -88,6 +88,7 @@ fn call_as_task(
         // A client that requests a task gets one, even if the call fails before the function runs.
         Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
         Err(error) => {
+            context.shared().lifetime.complete();
             context.call().fail(request, error, out);
             return Ok(());
         }

@@ -211,7 +211,7 @@ impl Runner {
         let mut message_delay = pin!(sleep(Duration::ZERO));
         while let Some(task) = &*latest {
             let before = task.state.status;
-            let read = if self.inbox_changed(task, &mut changes, message_delay.as_mut()).await {
+            let read = if self.next_change(task, &mut changes, message_delay.as_mut()).await {
                 latest.take()
             } else {
                 match self.store.read(&task.key).await {
@@ -253,7 +253,7 @@ impl Runner {
     }
 
     /// Waits for a change of the inbox or of the record. Returns whether the inbox has changed.
-    async fn inbox_changed(&self, task: &Task, changes: &mut TaskWaiter, mut message_delay: Pin<&mut Sleep>) -> bool {
+    async fn next_change(&self, task: &Task, changes: &mut TaskWaiter, mut message_delay: Pin<&mut Sleep>) -> bool {
         let inbox = &self.client.inbox;
         let message_changed = async {
             message_delay.as_mut().await;

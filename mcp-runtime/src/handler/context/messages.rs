@@ -61,7 +61,8 @@ struct Sent {
 }
 
 impl ProgressLimiter {
-    /// Sends a notification if it may be sent, and no other one meanwhile.
+    /// Sends a notification if it may be sent. The lock is held meanwhile, so notifications leave in the order of their
+    /// progress.
     ///
     /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart, except for the first one that says
     /// that the work is finished.

@@ -427,9 +427,10 @@ pub struct Closures {
 }
 
 debug!(Closures, self);
+debug!(Handler, self);
 
 /// How a function is called.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Handler {
     /// A function that is called while the request is dispatched.
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),

@@ -78,7 +78,7 @@ pub(super) async fn post<B: RequestBody>(
     if matches!(&route, Route::Session(active) if active.session.has_ended()) {
         return Ok(routing::session_not_found());
     }
-    // This process did not run while the body arrived, or has heard of a change.
+    // Outdated if this process did not run while the body arrived, or has heard of a change.
     let is_outdated = matches!(&route, Route::Session(active) if endpoint.sessions().is_outdated(&active.session));
     let route = if is_outdated { Box::pin(routing::load(endpoint, &source, Instant::now())).await? } else { route };
     match try_respond(endpoint, source, route, body) {

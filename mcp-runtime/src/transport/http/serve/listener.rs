@@ -47,7 +47,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Acceptor {
     Tcp(TcpListener),
-    /// The file is removed before connections are refused. `None` if the caller has created it.
+    /// The file comes first, so that it is removed before connections are refused. `None` if the caller has created it.
     #[cfg(unix)]
     Unix(Option<SocketFile>, UnixListener),
 }
