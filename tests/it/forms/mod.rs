@@ -487,6 +487,16 @@ fn invalid_sampling_requests_are_rejected() {
             "the tool call `1` has no result in the next message",
         ),
         (
+            ask()
+                .with_contents(
+                    Role::Assistant,
+                    [tool_use().into(), SampleToolUse::new("2", "a", serde_json::Map::new()).into()],
+                )
+                .with_tool_results([SampleToolResult::new("1", "a")]),
+            Revision::V2026_07_28,
+            "the tool call `2` has no result in the next message",
+        ),
+        (
             ask().with_message(Role::Assistant, tool_use()).with_message(Role::User, "and now?"),
             Revision::V2026_07_28,
             "the tool call `1` has no result in the next message",

@@ -22,7 +22,7 @@ use crate::{
     engine::{Connection, ReceiveOutcome, RequestIds, RequestSource, Session, SessionMessage, write_error},
     error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
-    revision,
+    revision::{self, encode},
     stdx::race,
 };
 
@@ -251,13 +251,21 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     response
 }
 
-/// Encodes the error that replaces a response.
+/// Encodes the error that replaces a response, or those that replace the responses to a batch.
 fn replace_with_error(message: &[u8], fault: &Fault) -> Vec<u8> {
     let text = std::str::from_utf8(message).unwrap_or_default();
-    let id = raw::members(text).find_map(|(name, value)| if name == "id" { Id::from_json(value) } else { None });
-    let mut error = Vec::new();
-    write_error(&mut error, revision::newest(), id.as_ref(), fault);
-    error
+    let write = |out: &mut Vec<u8>, response: &str| {
+        let id =
+            raw::members(response).find_map(|(name, value)| if name == "id" { Id::from_json(value) } else { None });
+        write_error(out, revision::newest(), id.as_ref(), fault);
+    };
+    let mut errors = Vec::new();
+    if raw::kind(text) == raw::Kind::Array {
+        encode::array(&mut errors, raw::elements(text), write);
+    } else {
+        write(&mut errors, text);
+    }
+    errors
 }
 
 /// Responds with an event stream.

@@ -108,6 +108,14 @@ async fn unread_complete_responses_are_limited() {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     assert_eq!(endpoint.send(&session.post(&message)).await.status, 503);
     assert!(session.is_alive().await);
+    // Each request of a batch gets a response.
+    let session = endpoint.session("2025-03-26").await;
+    let mut other = message.clone();
+    other["id"] = json!("b");
+    let refused = endpoint.send(&session.post(&json!([message, other]))).await;
+    let errors = refused.json();
+    assert_eq!((refused.status, &errors[0]["id"], &errors[1]["id"]), (503, &json!(1), &json!("b")), "{errors}");
+    assert_eq!(errors[1]["error"]["message"], "too much response data is unread");
     let read = unread.remove(0).full().await.0;
     assert_eq!(read.text().len(), UNREAD);
     assert_eq!(endpoint.send(&long(UNREAD + 2 * MEGABYTE)).await.status, 200);
