@@ -119,7 +119,7 @@ pub(super) fn continue_or_fail(
     })
 }
 
-/// Responds to a user who has refused, and has not approved that the client sends users to its website.
+/// Responds to a user who has refused. The redirect URI is followed only if it is trusted; otherwise, a page links to it.
 pub(super) async fn refused(
     server: &Inner,
     request: &AuthorizationRequest,

@@ -16,7 +16,7 @@ pub(crate) trait ClientRequester: Send + Sync {
 
 /// The requests of a call to its client. Always empty.
 #[derive(Debug, Default)]
-pub(crate) struct ClientWait;
+pub(crate) struct ClientWait {}
 
 impl ClientWait {
     pub(crate) fn unmet_requirement(&self) -> Option<Fault> {

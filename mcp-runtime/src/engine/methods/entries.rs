@@ -82,7 +82,7 @@ fn list_resources(
     listed_to: ListedTo,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    // Before the functions run.
+    // An invalid cursor is rejected before the functions run.
     cursor.as_deref().map(|cursor| last_key("resources", cursor)).transpose()?;
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let (dialect, cursor) = (request.dialect, cursor.map(Cow::into_owned));

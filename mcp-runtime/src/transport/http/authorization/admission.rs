@@ -248,7 +248,7 @@ fn merge(mut challenges: Vec<Challenge>, added: &Challenge) -> Vec<Challenge> {
 }
 
 /// Adds a `WWW-Authenticate` header for each challenge: the challenges of the endpoint, merged with the `added` ones. The
-/// parameters of an `error` apply if none are added.
+/// parameters of an `error` apply only if `added` is empty.
 fn challenge(
     endpoint: &Endpoint,
     request: &Parts,
